@@ -1,0 +1,56 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/cache/codec.h"
+#include "src/cache/policy.h"
+
+namespace kvcost {
+
+/// One knob, for `kvcost list`.
+struct KnobHelp {
+  std::string name, unit, meaning;
+};
+
+/// What `kvcost list` prints of a policy or codec.
+struct Description {
+  std::string summary;  ///< one line
+  std::string paper;    ///< "Xiao et al. 2024, arXiv 2309.17453", or "-"
+  std::vector<KnobHelp> knobs;
+  /// Knob values for the contract test, JSON objects: {"capacity": 7}; codecs give a few forms each.
+  std::vector<std::string> examples;
+};
+
+template <class Interface>
+struct Entry {
+  std::string name;
+  Description description;
+  std::function<std::unique_ptr<Interface>(Knobs&)> make;
+};
+
+const std::vector<Entry<Policy>>& policies();  ///< by name
+const std::vector<Entry<Codec>>& codecs();
+
+/// From {"policy": NAME, ...}: reads the name, hands the rest to its class. InputError with the nearest name.
+std::unique_ptr<Policy> make_policy(const nlohmann::json& object, const std::string& path);
+/// From {"codec": NAME, ...}.
+std::unique_ptr<Codec> make_codec(const nlohmann::json& object, const std::string& path);
+
+void register_policy(Entry<Policy> entry);
+void register_codec(Entry<Codec> entry);
+
+/// Class needs `static Description describe()` and `explicit Class(Knobs&)`.
+#define KVCOST_POLICY(name, Class)                                                                         \
+  static const bool registered_##Class =                                                                   \
+      (::kvcost::register_policy({name, Class::describe(),                                                 \
+                                  [](::kvcost::Knobs& knobs) { return std::make_unique<Class>(knobs); }}), \
+       true)
+#define KVCOST_CODEC(name, Class)                                                                         \
+  static const bool registered_##Class =                                                                  \
+      (::kvcost::register_codec({name, Class::describe(),                                                 \
+                                 [](::kvcost::Knobs& knobs) { return std::make_unique<Class>(knobs); }}), \
+       true)
+
+}  // namespace kvcost

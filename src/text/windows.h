@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/text/tokenizer.h"
+
+namespace kvcost {
+
+/// One document's token ids. A corpus is a list of documents in a fixed order.
+struct Document {
+  std::string name;
+  std::vector<int32_t> ids;
+};
+
+struct Corpus {
+  std::vector<Document> documents;
+  /// SHA-256 over the bytes of every file, in order.
+  std::string hash;
+  /// The BOS put before each document, if the tokenizer adds one by default.
+  std::optional<int32_t> bos;
+};
+
+/// `paths`: files, or folders standing for their regular files in name order. A .json file is a list of ids
+/// (all below `vocabulary`), anything else UTF-8 text. Each file is one document.
+Corpus read_corpus(const std::vector<std::filesystem::path>& paths, const Tokenizer& tokenizer,
+                   int64_t vocabulary, bool special_tokens);
+
+/// Consecutive disjoint windows that never cross documents: each document in order gives
+/// floor(tokens / length) of them, until `count`. InputError with have and need if there are too few.
+std::vector<std::vector<int32_t>> cut_windows(const Corpus& corpus, int64_t count, int64_t length);
+
+}  // namespace kvcost
