@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvcost {
@@ -44,7 +45,8 @@ struct ResultFile {
   nlohmann::json key_statistics;  ///< as `kvcost stats` prints; may be null
 };
 
-/// InputError naming the file and the JSON path.
+/// InputError naming `what` and the JSON path.
+ResultFile parse_result(std::string_view text, const std::string& what);
 ResultFile read_result(const std::filesystem::path& path);
 /// Atomically.
 void write_result(const ResultFile& result, const std::filesystem::path& path);

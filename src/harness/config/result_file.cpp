@@ -1,0 +1,206 @@
+#include "src/harness/config/result_file.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "src/base/error.h"
+#include "src/base/file.h"
+#include "src/harness/config/json_text.h"
+
+namespace kvcost {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLargestResult = size_t{64} << 20;
+
+/// Takes fields out of an object by name; every refusal names the file and the path.
+class Reader {
+ public:
+  Reader(const json& object, std::string path) : object_(object), path_(std::move(path)) {
+    if (!object.is_object()) {
+      throw InputError(fmt::format("{}: found {}, expected an object", path_, shown(object)));
+    }
+  }
+
+  std::string text(const char* name) const {
+    const json& value = at(name);
+    if (!value.is_string()) refuse(name, "text");
+    const auto& found = value.get_ref<const std::string&>();
+    for (unsigned char c : found) {
+      if (c < ' ' || c == 127) refuse(name, "text without control characters");
+    }
+    return found;
+  }
+
+  int64_t integer(const char* name, int64_t least) const {
+    const json& value = at(name);
+    if (!value.is_number_integer() || value.get<int64_t>() < least) {
+      refuse(name, fmt::format("an integer of at least {}", least));
+    }
+    return value.get<int64_t>();
+  }
+
+  /// null stands for a number that does not exist, such as the ± of a single token.
+  double number(const char* name) const {
+    const json& value = at(name);
+    if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+    if (!value.is_number()) refuse(name, "a number or null");
+    return value.get<double>();
+  }
+
+  std::optional<double> optional_number(const char* name) const {
+    if (!object_.contains(name) || object_[name].is_null()) return std::nullopt;
+    return number(name);
+  }
+
+  bool boolean(const char* name) const {
+    if (!at(name).is_boolean()) refuse(name, "true or false");
+    return at(name).get<bool>();
+  }
+
+  const json& list(const char* name, size_t most) const {
+    if (!at(name).is_array() || at(name).size() > most)
+      refuse(name, fmt::format("a list of at most {}", most));
+    return at(name);
+  }
+
+  const json& at(const char* name) const {
+    auto it = object_.find(name);
+    if (it == object_.end()) throw InputError(fmt::format("{}: '{}' is missing", path_, name));
+    return *it;
+  }
+
+  [[noreturn]] void refuse(const char* name, const std::string& expected) const {
+    throw InputError(fmt::format("{}.{}: found {}, expected {}", path_, name, shown(at(name)), expected));
+  }
+
+ private:
+  const json& object_;
+  std::string path_;
+};
+
+json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
+
+json row_json(const RowResult& row) {
+  return {{"name", row.name},
+          {"section", row.section},
+          {"config", row.config},
+          {"loss_bits", row.loss_bits},
+          {"delta_bits", row.delta_bits},
+          {"delta_se_bits", row.delta_se_bits},
+          {"delta_low_bits", optional_json(row.delta_low_bits)},
+          {"delta_high_bits", optional_json(row.delta_high_bits)},
+          {"kl_bits", row.kl_bits},
+          {"top1_agreement", row.top1_agreement},
+          {"true_probability_change", row.true_probability_change},
+          {"tokens_kept", row.tokens_kept},
+          {"stored_bytes_per_token", row.stored_bytes_per_token},
+          {"effective_bits", row.effective_bits},
+          {"spread_bits", optional_json(row.spread_bits)},
+          {"spread_windows", row.spread_windows},
+          {"spread_repeats", row.spread_repeats},
+          {"seconds", row.seconds},
+          {"no_effect", row.no_effect},
+          {"looks_ahead", row.looks_ahead}};
+}
+
+RowResult row_from(const json& object, const std::string& path) {
+  Reader reader(object, path);
+  RowResult row;
+  row.name = reader.text("name");
+  row.section = reader.text("section");
+  row.config = reader.at("config");
+  row.loss_bits = reader.number("loss_bits");
+  row.delta_bits = reader.number("delta_bits");
+  row.delta_se_bits = reader.number("delta_se_bits");
+  row.delta_low_bits = reader.optional_number("delta_low_bits");
+  row.delta_high_bits = reader.optional_number("delta_high_bits");
+  row.kl_bits = reader.number("kl_bits");
+  row.top1_agreement = reader.number("top1_agreement");
+  row.true_probability_change = reader.number("true_probability_change");
+  row.tokens_kept = reader.number("tokens_kept");
+  row.stored_bytes_per_token = reader.number("stored_bytes_per_token");
+  row.effective_bits = reader.number("effective_bits");
+  row.spread_bits = reader.optional_number("spread_bits");
+  row.spread_windows = reader.integer("spread_windows", 0);
+  row.spread_repeats = reader.integer("spread_repeats", 0);
+  row.seconds = reader.number("seconds");
+  row.no_effect = reader.boolean("no_effect");
+  row.looks_ahead = reader.boolean("looks_ahead");
+  return row;
+}
+
+}  // namespace
+
+ResultFile parse_result(std::string_view text, const std::string& what) {
+  json object = parse_json(text, what);
+  Reader reader(object, what);
+  int64_t version = reader.integer("schema_version", 0);
+  if (version != ResultFile::kSchemaVersion) {
+    throw InputError(
+        fmt::format("{}.schema_version: found {}, expected {}", what, version, ResultFile::kSchemaVersion));
+  }
+  ResultFile result;
+  result.name = reader.text("name");
+  result.config = reader.at("config");
+  result.model = reader.text("model");
+  result.program_version = reader.text("program_version");
+  result.commit = reader.text("commit");
+  result.host = reader.text("host");
+  result.processor = reader.text("processor");
+  result.capability = reader.text("capability");
+  result.dtype = reader.text("dtype");
+  result.threads = reader.integer("threads", 1);
+  result.weights_sha256 = reader.text("weights_sha256");
+  result.tokenizer_sha256 = reader.text("tokenizer_sha256");
+  result.text_sha256 = reader.text("text_sha256");
+  result.windows = reader.integer("windows", 1);
+  result.length = reader.integer("length", 2);
+  result.scored = reader.integer("scored", 1);
+  for (const json& entry : reader.list("capabilities", 1000)) {
+    if (!entry.is_string()) reader.refuse("capabilities", "a list of texts");
+    result.capabilities.push_back(entry.get<std::string>());
+  }
+  size_t i = 0;
+  for (const json& row : reader.list("rows", 10001)) {
+    result.rows.push_back(row_from(row, fmt::format("{}: rows[{}]", what, i++)));
+  }
+  if (result.rows.empty()) reader.refuse("rows", "the full cache's row at least");
+  if (object.contains("key_statistics")) result.key_statistics = object["key_statistics"];
+  return result;
+}
+
+ResultFile read_result(const std::filesystem::path& path) {
+  return parse_result(read_text(path, kLargestResult), path.string());
+}
+
+void write_result(const ResultFile& result, const std::filesystem::path& path) {
+  nlohmann::ordered_json object;
+  object["schema_version"] = ResultFile::kSchemaVersion;
+  object["name"] = result.name;
+  object["config"] = result.config;
+  object["model"] = result.model;
+  object["program_version"] = result.program_version;
+  object["commit"] = result.commit;
+  object["host"] = result.host;
+  object["processor"] = result.processor;
+  object["capability"] = result.capability;
+  object["capabilities"] = result.capabilities;
+  object["threads"] = result.threads;
+  object["dtype"] = result.dtype;
+  object["weights_sha256"] = result.weights_sha256;
+  object["tokenizer_sha256"] = result.tokenizer_sha256;
+  object["text_sha256"] = result.text_sha256;
+  object["windows"] = result.windows;
+  object["length"] = result.length;
+  object["scored"] = result.scored;
+  object["rows"] = nlohmann::ordered_json::array();
+  for (const RowResult& row : result.rows) object["rows"].emplace_back(row_json(row));
+  if (!result.key_statistics.is_null()) object["key_statistics"] = result.key_statistics;
+  write_atomically(path, object.dump(1) + "\n");
+}
+
+}  // namespace kvcost
