@@ -1,0 +1,32 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "src/harness/config/result_file.h"
+
+namespace kvcost {
+
+enum class TableFormat { text, markdown, csv, json };
+
+struct TableOptions {
+  TableFormat format = TableFormat::text;
+  /// Adds the other measures: KL, top-1 agreement, change of the true token's probability, tokens kept, time.
+  bool measures = false;
+  /// Several results: their losses side by side, rows matched by section and name. Otherwise one after
+  /// another.
+  bool beside = false;
+};
+
+/// Results laid out as the published table: one line a row, sections as headings. Text is at most kWidestLine
+/// columns wide, except that `beside` widens it for each result that does not fit. CSV has one line a row
+/// with every field of the row and of its result; JSON is a list of whole results.
+std::string table(std::span<const ResultFile> results, const TableOptions& options);
+
+/// Every field of a result.
+nlohmann::ordered_json result_to_json(const ResultFile& result);
+
+/// "(+1.894 ± 0.031)".
+std::string delta_cell(double delta_bits, double se_bits);
+
+}  // namespace kvcost
