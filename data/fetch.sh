@@ -40,7 +40,7 @@ size_of() { stat -c %s "$1" 2>/dev/null || echo 0; }
 # ---- what is right already ---------------------------------------------------------------------
 
 # A stamp line is "size mtime sha256 file": a hash is not taken again while none of them has changed.
-stamp_line() { printf '%s %s %s\n' "$(stat -c '%s %Y' "$1")" "$2" "$(basename "$1")"; }
+stamp_line() { printf '%s %s %s\n' "$(stat -c '%s %.9Y' "$1")" "$2" "$(basename "$1")"; }
 is_stamped() { grep -qsxF "$(stamp_line "$1" "$2")" "$folder/.verified"; }
 
 # Says what is wrong with a file, as found and expected; says nothing when it is right.
@@ -82,7 +82,7 @@ from_hub() { # path bytes; uses $repository $revision
     esac
     ((try == tries)) || sleep "$((try < 5 ? try : 5))"
   done
-  die "$url: cut $tries times at $(size_of "$part") of $2 bytes (curl $code); run this again to resume"
+  die "$url: no more than $(size_of "$part") of ${2/#-/unknown} bytes came in $tries tries (curl error $code); run this again to resume"
 }
 
 from_package() { # path; uses $package
