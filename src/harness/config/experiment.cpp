@@ -147,7 +147,7 @@ nlohmann::json RowSpec::config() const {
 Experiment parse_experiment(std::string_view text, const std::string& what,
                             const ExperimentChanges& changes) {
   if (text.size() > kLargestConfig) throw InputError(what + ": larger than 4 MiB");
-  OrderedJson ordered = parse_json(text, what);
+  OrderedJson ordered = parse_bounded_json(text, what);
   if (!ordered.is_object()) throw InputError(what + ": found " + shown(ordered) + ", expected an object");
   apply(ordered, changes);
   check_schema(ordered, experiment_schema(), what);

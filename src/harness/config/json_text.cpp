@@ -61,7 +61,7 @@ std::string parser_message(const std::string& full) {
 
 }  // namespace
 
-OrderedJson parse_json(std::string_view text, const std::string& what) {
+OrderedJson parse_bounded_json(std::string_view text, const std::string& what) {
   Watch watch(what);
   try {
     return OrderedJson::parse(

@@ -13,7 +13,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 /// Parses JSON, comments allowed. Refuses more than 32 levels, 1,000 keys in one object, a key twice, a
 /// number beyond int64 or double. InputError: "`what`: line 3, column 7: ...".
-OrderedJson parse_json(std::string_view text, const std::string& what);
+OrderedJson parse_bounded_json(std::string_view text, const std::string& what);
 
 /// A value as one short line, for errors.
 std::string shown(const nlohmann::json& value);

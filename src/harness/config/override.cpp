@@ -51,7 +51,7 @@ void apply_override(OrderedJson& config, const std::string& assignment) {
   std::string text = assignment.substr(equals + 1);
   OrderedJson value;
   if (OrderedJson::accept(text)) {
-    value = parse_json(text, what);
+    value = parse_bounded_json(text, what);
   } else {
     value = text;
   }

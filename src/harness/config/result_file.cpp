@@ -136,7 +136,7 @@ RowResult row_from(const json& object, const std::string& path) {
 }  // namespace
 
 ResultFile parse_result(std::string_view text, const std::string& what) {
-  json object = parse_json(text, what);
+  json object = parse_bounded_json(text, what);
   Reader reader(object, what);
   int64_t version = reader.integer("schema_version", 0);
   if (version != ResultFile::kSchemaVersion) {
@@ -157,6 +157,7 @@ ResultFile parse_result(std::string_view text, const std::string& what) {
   result.weights_sha256 = reader.text("weights_sha256");
   result.tokenizer_sha256 = reader.text("tokenizer_sha256");
   result.text_sha256 = reader.text("text_sha256");
+  if (object.contains("bos") && !object["bos"].is_null()) result.bos = reader.integer("bos", 0);
   result.windows = reader.integer("windows", 1);
   result.length = reader.integer("length", 2);
   result.scored = reader.integer("scored", 1);
@@ -194,6 +195,7 @@ void write_result(const ResultFile& result, const std::filesystem::path& path) {
   object["weights_sha256"] = result.weights_sha256;
   object["tokenizer_sha256"] = result.tokenizer_sha256;
   object["text_sha256"] = result.text_sha256;
+  object["bos"] = result.bos ? json(*result.bos) : json();
   object["windows"] = result.windows;
   object["length"] = result.length;
   object["scored"] = result.scored;

@@ -39,6 +39,7 @@ struct ResultFile {
   std::string model, program_version, commit, host, processor, capability, dtype;
   int64_t threads = 0;
   std::string weights_sha256, tokenizer_sha256, text_sha256;
+  std::optional<int64_t> bos;  ///< id put before each document, by the tokenizer's own default
   int64_t windows = 0, length = 0, scored = 0;
   std::vector<std::string> capabilities;  ///< of the units; a table that mixes kinds says so
   std::vector<RowResult> rows;
