@@ -48,3 +48,4 @@ BENCHMARK(attention)
 
 }  // namespace
 }  // namespace kvcost
+BENCHMARK_MAIN();
