@@ -201,7 +201,7 @@ std::string as_json(const Published& published, const ResultFile& result, const 
 }  // namespace
 
 Published read_published(const std::filesystem::path& path) {
-  nlohmann::json json = parse_json(read_text(path, size_t{1} << 24), path.string());
+  nlohmann::json json = parse_bounded_json(read_text(path, size_t{1} << 24), path.string());
   Published published;
   Fields file(json, path.string());
   published.source = file.text("source");
