@@ -8,7 +8,7 @@ import unittest
 from support import ScratchTree
 
 # What the launcher may use before it has installed anything.
-BARE = "bash basename cat chmod cp cut dirname env find flock grep head mkdir mv nproc rm sed sort touch uname".split()
+BARE = "bash basename cat chmod cp cut dirname env find flock grep head mkdir mv nproc readlink rm sed sort touch uname".split()
 
 
 class LauncherTest(ScratchTree):
@@ -92,14 +92,35 @@ class LauncherTest(ScratchTree):
     def test_packages_are_listed_before_apt_is_called(self):
         self.stub("dpkg-query", "echo not-installed")
         self.stub("apt-get", "exit 100")
-        for tool in ("sudo", "apt-cache"):
-            self.stub(tool, '[[ $1 == env ]] && shift && shift && exec "$@"')
+        self.stub("apt-cache")
+        self.stub("sudo", 'exec "$@"')
         result = self.launch("setup")
         self.assertEqual(result.returncode, 1)
         lines = result.stderr.splitlines()
         self.assertRegex(lines[0], "^kvcost: installing with apt-get: .*g\\+\\+ cmake ninja-build .*libfmt-dev")
         self.assertIn("could not install", lines[-1])
         self.assertNotIn("clang", self.calls())
+
+    def test_a_package_the_distribution_does_not_have(self):
+        self.stub("dpkg-query", "echo not-installed")
+        self.stub("apt-get")
+        self.stub("apt-cache", "[[ $2 != libvalijson-dev ]]")
+        self.stub("sudo", 'exec "$@"')
+        result = self.launch("setup")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no package libvalijson-dev", result.stderr.splitlines()[-1])
+        self.assertNotIn("install -y", self.calls())
+
+    def test_a_distribution_without_apt(self):
+        self.write("", "torch", "include", "ATen", "ATen.h")
+        result = self.launch("setup", CMAKE_PREFIX_PATH=self.path("torch"))
+        self.assert_one_line(result, 0, "no apt-get", "libfmt-dev")
+
+    def test_from_another_folder_through_a_link(self):
+        self.put_binary()
+        os.symlink(self.path("kvcost"), self.path("bin", "kvcost-link"))
+        result = self.run_script("bin/kvcost-link", "list", PATH=self.path("bin"))
+        self.assertEqual((result.stdout, result.stderr), ("binary list\n", ""))
 
     def test_nothing_is_installed_when_told_so(self):
         self.stub("dpkg-query", "echo not-installed")
