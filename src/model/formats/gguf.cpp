@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "src/model/formats/bytes.h"
-#include "src/model/formats/shown.h"
+#include "src/model/formats/printable.h"
 
 namespace kvcost {
 namespace {
@@ -92,12 +92,12 @@ GgufArray read_array(Cursor& in, std::string_view key, const std::string& origin
   }
   uint64_t size = value_bytes(array.type);
   if (size == 0) {
-    throw InputError(fmt::format("{}: '{}' is an array of {}, which is not supported", origin, shown(key),
+    throw InputError(fmt::format("{}: '{}' is an array of {}, which is not supported", origin, printable(key),
                                  array.type == kArray ? "arrays" : fmt::format("type {}", array.type)));
   }
   if (!multiply(size, array.count, size)) {
-    throw InputError(
-        fmt::format("{}: '{}' has {} elements, more than the file holds", origin, shown(key), array.count));
+    throw InputError(fmt::format("{}: '{}' has {} elements, more than the file holds", origin, printable(key),
+                                 array.count));
   }
   array.raw = in.take(size);
   return array;
@@ -133,7 +133,7 @@ GgufValue read_value(Cursor& in, std::string_view key, const std::string& origin
     case kF64:
       return in.number<double>();
     default:
-      throw InputError(fmt::format("{}: '{}' has the unknown value type {}", origin, shown(key), type));
+      throw InputError(fmt::format("{}: '{}' has the unknown value type {}", origin, printable(key), type));
   }
 }
 
@@ -146,7 +146,7 @@ Placed read_tensor_info(Cursor& in, const std::string& origin) {
   Placed result;
   std::string_view name = in.string();
   auto wrong = [&](const std::string& what) {
-    return InputError(fmt::format("{}: tensor '{}': {}", origin, shown(name), what));
+    return InputError(fmt::format("{}: tensor '{}': {}", origin, printable(name), what));
   };
   result.tensor.name = name;
   auto dims = in.number<uint32_t>();
@@ -218,7 +218,7 @@ Gguf Gguf::parse(std::span<const std::byte> bytes, std::string origin) {
     std::string_view key = in.string();
     GgufValue value = read_value(in, key, file.origin_);
     if (!file.metadata_.emplace(key, std::move(value)).second) {
-      throw InputError(fmt::format("{}: '{}' is set twice", file.origin_, shown(key)));
+      throw InputError(fmt::format("{}: '{}' is set twice", file.origin_, printable(key)));
     }
   }
   std::vector<Placed> placed;
@@ -234,7 +234,7 @@ Gguf Gguf::parse(std::span<const std::byte> bytes, std::string origin) {
   uint64_t data_size = start < bytes.size() ? bytes.size() - start : 0;
   for (const Placed& entry : placed) {
     auto wrong = [&](const std::string& what) {
-      return InputError(fmt::format("{}: tensor '{}': {}", file.origin_, shown(entry.tensor.name), what));
+      return InputError(fmt::format("{}: tensor '{}': {}", file.origin_, printable(entry.tensor.name), what));
     };
     if (entry.offset % step != 0) {
       throw wrong(fmt::format("offset {} is not a multiple of {}", entry.offset, step));
@@ -253,13 +253,14 @@ Gguf Gguf::parse(std::span<const std::byte> bytes, std::string origin) {
     const Placed &before = *ordered[i - 1], &after = *ordered[i];
     if (before.offset + before.size > after.offset) {
       throw InputError(fmt::format("{}: tensors '{}' and '{}' overlap", file.origin_,
-                                   shown(before.tensor.name), shown(after.tensor.name)));
+                                   printable(before.tensor.name), printable(after.tensor.name)));
     }
   }
   for (Placed& entry : placed) {
     if (entry.size > 0) entry.tensor.bytes = bytes.subspan(start + entry.offset, entry.size);
     if (!file.index_.emplace(entry.tensor.name, file.tensors_.size()).second) {
-      throw InputError(fmt::format("{}: tensor '{}' appears twice", file.origin_, shown(entry.tensor.name)));
+      throw InputError(
+          fmt::format("{}: tensor '{}' appears twice", file.origin_, printable(entry.tensor.name)));
     }
     file.tensors_.push_back(std::move(entry.tensor));
   }

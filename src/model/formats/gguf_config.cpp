@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/model/formats/printable.h"
 #include "src/model/formats/read_config.h"
-#include "src/model/formats/shown.h"
 
 namespace kvcost {
 namespace {
@@ -53,7 +53,7 @@ void read_rope(const Gguf& file, const std::string& prefix, ModelConfig& model) 
   }
   if (type != "none" && !(type == "linear" && factor == 1)) {
     throw InputError(fmt::format("{}: rotary scaling type '{}' is not supported, expected none",
-                                 file.origin(), shown(type)));
+                                 file.origin(), printable(type)));
   }
   if (factor != 1) {
     throw InputError(fmt::format("{}: linear rotary scaling by {} is not supported, expected none",
@@ -70,7 +70,7 @@ ModelConfig gguf_config(const Gguf& file) {
   if (std::find(kKnown.begin(), kKnown.end(), model.architecture) == kKnown.end()) {
     throw InputError(
         fmt::format("{}: architecture '{}' is not supported, expected one of llama, qwen2, qwen3",
-                    file.origin(), shown(model.architecture)));
+                    file.origin(), printable(model.architecture)));
   }
   std::string prefix = model.architecture + ".";
   refuse_unsupported(file, prefix);

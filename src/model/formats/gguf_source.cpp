@@ -7,7 +7,7 @@
 #include <set>
 
 #include "src/base/error.h"
-#include "src/model/formats/shown.h"
+#include "src/model/formats/printable.h"
 #include "src/model/formats/sources.h"
 
 namespace kvcost {
@@ -55,7 +55,7 @@ class GgufSource : public WeightSource {
         continue;
       }
       throw InputError(fmt::format("{}: tensor '{}' is no part of a {} model of {} layers", file_.origin(),
-                                   shown(tensor.name), config_.architecture, config_.layers));
+                                   printable(tensor.name), config_.architecture, config_.layers));
     }
   }
 

@@ -6,8 +6,9 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/model/formats/printable.h"
 #include "src/model/formats/read_config.h"
-#include "src/model/formats/shown.h"
+#include "src/model/formats/read_json.h"
 
 namespace kvcost {
 namespace {
@@ -73,7 +74,7 @@ class Section {
   InputError wrong(const char* key, const Json& found, std::string_view expected) const {
     std::string text = found.dump(-1, ' ', false, Json::error_handler_t::replace);
     return InputError(
-        fmt::format("{}: {}{} is {}, expected {}", origin_, prefix_, key, shown(text), expected));
+        fmt::format("{}: {}{} is {}, expected {}", origin_, prefix_, key, printable(text), expected));
   }
   InputError unsupported(const char* key, std::string_view expected) const {
     return wrong(key, *object_.find(key), expected);
@@ -116,7 +117,7 @@ RopeConfig read_rope(const Section& config, const std::string& architecture, con
   rope.type = parameters->need("rope_type", type);
   if (rope.type != "default" && rope.type != "llama3") {
     throw InputError(fmt::format("{}: rotary type '{}' is not supported, expected default or llama3", origin,
-                                 shown(rope.type)));
+                                 printable(rope.type)));
   }
   if (rope.type == "llama3") {
     rope.factor = parameters->need_number("factor");
@@ -168,7 +169,7 @@ ModelConfig read_config(const Section& config, const std::string& origin) {
   if (std::find(kArchitectures.begin(), kArchitectures.end(), architecture) == kArchitectures.end()) {
     throw InputError(
         fmt::format("{}: architecture '{}' is not supported, expected one of llama, mistral, qwen2, qwen3",
-                    origin, shown(architecture)));
+                    origin, printable(architecture)));
   }
   refuse_unsupported(config);
   model.layers = config.need_integer("num_hidden_layers");
@@ -207,8 +208,7 @@ ModelConfig read_config(const Section& config, const std::string& origin) {
 }  // namespace
 
 ModelConfig parse_hf_config(std::string_view json, const std::string& origin) {
-  Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) throw InputError(fmt::format("{}: not valid JSON", origin));
+  Json root = read_json(json, origin);
   if (!root.is_object()) throw InputError(fmt::format("{}: expected a JSON object", origin));
   return read_config(Section(root, "", origin), origin);
 }

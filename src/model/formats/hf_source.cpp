@@ -6,8 +6,9 @@
 #include <optional>
 
 #include "src/base/error.h"
+#include "src/model/formats/printable.h"
+#include "src/model/formats/read_json.h"
 #include "src/model/formats/safetensors.h"
-#include "src/model/formats/shown.h"
 #include "src/model/formats/sources.h"
 
 namespace kvcost {
@@ -20,8 +21,7 @@ constexpr size_t kLargestJson = size_t{256} << 20;
 
 /// Tensor name -> shard file name.
 std::map<std::string, std::string> read_index(const fs::path& path, std::string_view text) {
-  Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) throw InputError(fmt::format("{}: not valid JSON", path.string()));
+  Json root = read_json(text, path.string());
   if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
     throw InputError(fmt::format("{}: weight_map is missing", path.string()));
   }
@@ -29,8 +29,8 @@ std::map<std::string, std::string> read_index(const fs::path& path, std::string_
   for (const auto& [name, shard] : root["weight_map"].items()) {
     std::string file = shard.is_string() ? shard.get<std::string>() : "";
     if (file.empty() || file.find('/') != std::string::npos || file.find('\0') != std::string::npos) {
-      throw InputError(
-          fmt::format("{}: weight_map '{}' is not the name of a file beside it", path.string(), shown(name)));
+      throw InputError(fmt::format("{}: weight_map '{}' is not the name of a file beside it", path.string(),
+                                   printable(name)));
     }
     shard_of[name] = file;
   }
@@ -125,7 +125,7 @@ class HfSource : public WeightSource {
     for (const auto& [name, shard] : shard_of_) {
       if (files_.count(shard) != 0) continue;
       if (!fs::exists(folder_ / shard)) {
-        throw InputError(fmt::format("{}: names '{}', which is not there", index.string(), shown(shard)));
+        throw InputError(fmt::format("{}: names '{}', which is not there", index.string(), printable(shard)));
       }
       files_.emplace(shard, SafetensorsFile::open(folder_ / shard));
     }
@@ -151,7 +151,7 @@ class HfSource : public WeightSource {
       bool part = name.starts_with("model.layers.") && !name.ends_with(".rotary_emb.inv_freq");
       if (part && used_.count(name) == 0) {
         throw InputError(fmt::format("{}: tensor '{}' is no part of a {} model of {} layers", weights_origin_,
-                                     shown(name), config_.architecture, config_.layers));
+                                     printable(name), config_.architecture, config_.layers));
       }
     }
   }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "src/base/error.h"
 #include "src/model/formats/bytes.h"
-#include "src/model/formats/shown.h"
+#include "src/model/formats/printable.h"
+#include "src/model/formats/read_json.h"
 
 namespace kvcost {
 namespace {
@@ -43,35 +43,10 @@ uint64_t dtype_bytes(std::string_view dtype) {
   return 0;
 }
 
-Json parse_header(std::string_view text, const std::string& origin) {
-  // The DOM keeps the last of two equal keys, which would hide a tensor from the checks.
-  std::vector<std::set<std::string>> keys;
-  std::string repeated;
-  auto watch = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      repeated = value.get<std::string>();
-    }
-    return true;
-  };
-  Json header;
-  try {
-    header = Json::parse(text, watch);
-  } catch (const Json::exception&) {
-    throw InputError(fmt::format("{}: the safetensors header is not valid JSON", origin));
-  }
-  if (!repeated.empty()) {
-    throw InputError(fmt::format("{}: the header names '{}' twice", origin, shown(repeated)));
-  }
-  if (!header.is_object()) throw InputError(fmt::format("{}: the header is not a JSON object", origin));
-  return header;
-}
-
 SafetensorsTensor parse_tensor(const std::string& name, const Json& entry, uint64_t data_start,
                                uint64_t data_size, const std::string& origin) {
   auto wrong = [&](const std::string& what) {
-    return InputError(fmt::format("{}: tensor '{}': {}", origin, shown(name), what));
+    return InputError(fmt::format("{}: tensor '{}': {}", origin, printable(name), what));
   };
   if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() ||
       !entry.contains("shape") || !entry["shape"].is_array() || !entry.contains("data_offsets") ||
@@ -83,7 +58,7 @@ SafetensorsTensor parse_tensor(const std::string& name, const Json& entry, uint6
   tensor.name = name;
   tensor.dtype = entry["dtype"].get<std::string>();
   uint64_t bytes = dtype_bytes(tensor.dtype);
-  if (bytes == 0) throw wrong(fmt::format("unknown dtype '{}'", shown(tensor.dtype)));
+  if (bytes == 0) throw wrong(fmt::format("unknown dtype '{}'", printable(tensor.dtype)));
   for (const Json& size : entry["shape"]) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX) ||
         !multiply(bytes, size.get<uint64_t>(), bytes)) {
@@ -133,7 +108,8 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, std::st
   file.file_ = bytes;
   file.origin_ = std::move(origin);
   std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, header_size);
-  Json header = parse_header(text, file.origin_);
+  Json header = read_json(text, file.origin_ + ": header");
+  if (!header.is_object()) throw InputError(fmt::format("{}: the header is not a JSON object", file.origin_));
   uint64_t data_start = 8 + header_size, data_size = bytes.size() - data_start;
   for (const auto& [name, entry] : header.items()) {
     if (name != "__metadata__") {
@@ -143,7 +119,7 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, std::st
     if (!entry.is_object()) throw InputError(file.origin_ + ": __metadata__ is not an object");
     for (const auto& [key, value] : entry.items()) {
       if (!value.is_string()) {
-        throw InputError(fmt::format("{}: __metadata__ '{}' is not a string", file.origin_, shown(key)));
+        throw InputError(fmt::format("{}: __metadata__ '{}' is not a string", file.origin_, printable(key)));
       }
       file.metadata_[key] = value.get<std::string>();
     }
@@ -158,7 +134,7 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, std::st
   for (const SafetensorsTensor* tensor : ordered) {
     if (tensor->begin != at) {
       throw InputError(fmt::format("{}: tensor '{}': starts at byte {} of the data, expected {} ({})",
-                                   file.origin_, shown(tensor->name), tensor->begin - data_start,
+                                   file.origin_, printable(tensor->name), tensor->begin - data_start,
                                    at - data_start, tensor->begin < at ? "two tensors overlap" : "a hole"));
     }
     at = tensor->end;
@@ -180,7 +156,7 @@ const SafetensorsTensor& SafetensorsFile::tensor(std::string_view name) const {
   if (const SafetensorsTensor* found = find(name)) return *found;
   std::string close = nearest(name, names_);
   throw InputError(fmt::format("{}: no tensor '{}'{}", origin_, name,
-                               close.empty() ? "" : ", did you mean '" + shown(close) + "'?"));
+                               close.empty() ? "" : ", did you mean '" + printable(close) + "'?"));
 }
 
 std::span<const std::byte> SafetensorsFile::bytes(std::string_view name) const {
