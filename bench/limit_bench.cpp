@@ -115,6 +115,7 @@ int run(int argc, char** argv) {
                                 {"scored", scored},
                                 {"threads", at::get_num_threads()},
                                 {"turns", turns},
+                                {"weight_bytes", decoder.weight_bytes()},
                                 {"product_gflops", best_rate / 1e9},
                                 {"limit_seconds", best_limit},
                                 {"full_row_seconds", best_row},
