@@ -28,15 +28,17 @@ void insert(std::vector<Entry<Interface>>& list, Entry<Interface> entry) {
   list.insert(place, std::move(entry));
 }
 
+/// `common` reads the knobs that every class has.
 template <class Interface>
 std::unique_ptr<Interface> make(const std::vector<Entry<Interface>>& list, const char* key,
-                                const nlohmann::json& object, const std::string& path) {
+                                const nlohmann::json& object, const std::string& path, auto&& common) {
   Knobs knobs(object, path);
   std::vector<std::string> names;
   for (const auto& entry : list) names.push_back(entry.name);
   std::string name = knobs.choice(key, names);
   for (const auto& entry : list) {
     if (entry.name == name) {
+      common(knobs);
       auto made = entry.make(knobs);
       knobs.done();
       return made;
@@ -53,11 +55,13 @@ void register_policy(Entry<Policy> entry) { insert(policy_list(), std::move(entr
 void register_codec(Entry<Codec> entry) { insert(codec_list(), std::move(entry)); }
 
 std::unique_ptr<Policy> make_policy(const nlohmann::json& object, const std::string& path) {
-  return make(policy_list(), "policy", object, path);
+  return make(policy_list(), "policy", object, path, [](Knobs& knobs) {
+    knobs.choice("positions", {"original"}, "original");  // the only ones there are, for any policy
+  });
 }
 
 std::unique_ptr<Codec> make_codec(const nlohmann::json& object, const std::string& path) {
-  return make(codec_list(), "codec", object, path);
+  return make(codec_list(), "codec", object, path, [](Knobs&) {});
 }
 
 }  // namespace kvcost
