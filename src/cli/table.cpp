@@ -1,0 +1,60 @@
+// kvcost table: results as people read them, or as programs do.
+#include "src/report/table.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/error.h"
+#include "src/cli/commands.h"
+#include "src/report/published.h"
+
+namespace kvcost {
+namespace {
+
+struct TableCommand {
+  std::vector<std::string> results;
+  TableOptions options;
+  std::string published;
+};
+
+void run(const TableCommand& command) {
+  std::vector<ResultFile> results;
+  for (const std::string& path : command.results) results.push_back(read_result(path));
+  if (command.published.empty()) {
+    fmt::print("{}", table(results, command.options));
+    return;
+  }
+  if (results.size() != 1) {
+    throw InputError(fmt::format("--published: found {} results, expected one to compare", results.size()));
+  }
+  fmt::print("{}", compare(read_published(command.published), results[0], command.options.format));
+}
+
+}  // namespace
+
+void register_table(CLI::App& app) {
+  auto command = std::make_shared<TableCommand>();
+  CLI::App* sub = app.add_subcommand("table", "Print results as a table");
+  sub->add_option("results", command->results, "results/NAME.json, one or more")->required();
+  std::map<std::string, TableFormat> formats = {{"text", TableFormat::text},
+                                                {"markdown", TableFormat::markdown},
+                                                {"csv", TableFormat::csv},
+                                                {"json", TableFormat::json}};
+  sub->add_option("--format", command->options.format, "text, markdown, csv or json")
+      ->transform(CLI::Transformer(formats).description(""))
+      ->type_name("FORMAT");
+  sub->add_flag("--measures", command->options.measures,
+                "KL, top-1 agreement, probability change, tokens kept and time too");
+  sub->add_flag("--beside", command->options.beside, "several results side by side, losses only");
+  sub->add_option("--published", command->published,
+                  "numbers to compare one result with, e.g. data/published/eviction_and_quantization.json")
+      ->type_name("FILE");
+  sub->callback([command] { run(*command); });
+}
+
+}  // namespace kvcost
