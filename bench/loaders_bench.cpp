@@ -55,3 +55,5 @@ BENCHMARK(read_safetensors);
 
 }  // namespace
 }  // namespace kvcost
+
+BENCHMARK_MAIN();

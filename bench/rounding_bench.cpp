@@ -56,3 +56,5 @@ ROUND(tensor, R"({"bits": 8, "axis": "tensor"})");
 
 }  // namespace
 }  // namespace kvcost
+
+BENCHMARK_MAIN();

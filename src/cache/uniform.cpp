@@ -165,7 +165,8 @@ void Uniform::grid(float* lo_to_step, float* hi_to_zero, int64_t n) const {
   if (form == Form::integer) {
     for (int64_t i = 0; i < n; ++i) {
       float step = lo_to_step[i];
-      if (step != 0.0f) hi_to_zero[i] = __builtin_rintf(least() - hi_to_zero[i] / step);
+      const float lo = hi_to_zero[i];
+      hi_to_zero[i] = step == 0.0f ? lo + 0.0f : __builtin_rintf(least() - lo / step);
     }
   }
 }

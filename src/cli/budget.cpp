@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,7 +61,7 @@ CacheModel read_model(const std::string& name) {
 }
 
 /// What to show when no row is asked for: the articles' levers.
-const char *kUsualRows = R"([
+const char* kUsualRows = R"json([
   {"name": "8 bits, per token", "keys": {"codec": "minmax", "bits": 8, "axis": "token", "group": GROUP, "scales": "fp16"},
                                 "values": {"codec": "minmax", "bits": 8, "axis": "token", "group": GROUP, "scales": "fp16"}},
   {"name": "4 bits, per token", "keys": {"codec": "minmax", "bits": 4, "axis": "token", "group": GROUP, "scales": "fp16"},
@@ -75,7 +76,7 @@ const char *kUsualRows = R"([
   {"name": "4 bits per token, and a quarter of them",
    "evict": {"policy": "sinks", "capacity": QUARTER, "sinks": 4},
    "keys": {"codec": "minmax", "bits": 4, "axis": "token", "group": GROUP, "scales": "fp16"},
-   "values": {"codec": "minmax", "bits": 4, "axis": "token", "group": GROUP, "scales": "fp16"}}])";
+   "values": {"codec": "minmax", "bits": 4, "axis": "token", "group": GROUP, "scales": "fp16"}}])json";
 
 std::string usual_rows(const CacheModel& model, int64_t context) {
   std::string rows = kUsualRows;
@@ -101,12 +102,17 @@ std::vector<RowSpec> all_rows(const BudgetCommand& command, const CacheModel& mo
   std::vector<RowSpec> rows;
   if (!command.config.empty()) rows = read_experiment(command.config).rows;
   for (const std::string& text : command.rows) {
-    OrderedJson row = parse_json(text, "--row");
-    if (row.is_object() && !row.contains("name")) row["name"] = text;
+    OrderedJson row = parse_bounded_json(text, "--row");
+    if (row.is_object() && !row.contains("name")) {
+      std::string name = text;  // braces would make it a template
+      std::replace(name.begin(), name.end(), '{', '(');
+      std::replace(name.begin(), name.end(), '}', ')');
+      row["name"] = name;
+    }
     for (RowSpec& spec : read_rows("[" + row.dump() + "]", "--row")) rows.push_back(std::move(spec));
   }
   if (command.config.empty() && command.rows.empty()) {
-    rows = read_rows(usual_rows(model, command.context), "usual rows");
+    rows = read_rows(usual_rows(model, command.context), "usual-rows");
   }
   return rows;
 }

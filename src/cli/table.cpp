@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +18,20 @@ namespace {
 struct TableCommand {
   std::vector<std::string> results;
   TableOptions options;
-  std::string published;
+  std::string format = "text", published;
 };
 
-void run(const TableCommand& command) {
+TableFormat format_of(const std::string& name) {
+  if (name == "text") return TableFormat::text;
+  if (name == "markdown") return TableFormat::markdown;
+  if (name == "csv") return TableFormat::csv;
+  if (name == "json") return TableFormat::json;
+  const std::string valid[] = {"text", "markdown", "csv", "json"};
+  throw InputError(fmt::format("--format: unknown '{}'{}", name, hint(name, valid)));
+}
+
+void run(TableCommand& command) {
+  command.options.format = format_of(command.format);
   std::vector<ResultFile> results;
   for (const std::string& path : command.results) results.push_back(read_result(path));
   if (command.published.empty()) {
@@ -41,13 +50,7 @@ void register_table(CLI::App& app) {
   auto command = std::make_shared<TableCommand>();
   CLI::App* sub = app.add_subcommand("table", "Print results as a table");
   sub->add_option("results", command->results, "results/NAME.json, one or more")->required();
-  std::map<std::string, TableFormat> formats = {{"text", TableFormat::text},
-                                                {"markdown", TableFormat::markdown},
-                                                {"csv", TableFormat::csv},
-                                                {"json", TableFormat::json}};
-  sub->add_option("--format", command->options.format, "text, markdown, csv or json")
-      ->transform(CLI::Transformer(formats).description(""))
-      ->type_name("FORMAT");
+  sub->add_option("--format", command->format, "text, markdown, csv or json")->type_name("FORMAT");
   sub->add_flag("--measures", command->options.measures,
                 "KL, top-1 agreement, probability change, tokens kept and time too");
   sub->add_flag("--beside", command->options.beside, "several results side by side, losses only");

@@ -290,7 +290,9 @@ at::Tensor Decoder::hidden(const Pass& pass) const {
     const bool last = l + 1 == c.layers;
     const int64_t query_start = last ? pass.wanted_from : start, query_end = last ? pass.wanted_to : tokens;
     const int64_t queries = query_end - query_start;
-    m.normalize(x, layer.input_norm, m.normed.get({tokens - start, c.hidden}), "enters", l);
+    // What is not finite here left the layer before.
+    m.normalize(x, layer.input_norm, m.normed.get({tokens - start, c.hidden}), l == 0 ? "enters" : "leaves",
+                std::max<int64_t>(l - 1, 0));
     LayerInput input;
     input.layer = static_cast<int>(l);
     if (pass.keep != nullptr) {

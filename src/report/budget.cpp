@@ -275,7 +275,7 @@ std::string bytes_per_token_article_budget() {
     out += fmt::format("int4, {:11} group {:5} 4 + {:11} = {:5} bits/elem\n", group.symmetry,
                        fmt::format("{}:", group.size), group.metadata_text, decimal(bits));
   }
-  out += fmt::format("\ntimes smaller than fp16 with {} KV heads:\n{:22}", query_heads, "");
+  out += fmt::format("\ntimes smaller than fp16 with {} KV heads:\n{:23}", query_heads, "");
   for (const Type& type : types) out += fmt::format(" {:>5}", type.name);
   out += "\n";
   struct Sharing {
@@ -284,7 +284,7 @@ std::string bytes_per_token_article_budget() {
   };
   constexpr Sharing sharings[] = {{"multi-head", query_heads}, {"GQA", kv_heads}, {"MQA", 1}};
   for (const Sharing& sharing : sharings) {
-    out += fmt::format("{:22}", fmt::format("{}, {}", sharing.name, counted(sharing.heads, "KV head")));
+    out += fmt::format("{:23}", fmt::format("{}, {}", sharing.name, counted(sharing.heads, "KV head")));
     for (const Type& type : types) {
       double times = 2 / type.bytes * static_cast<double>(query_heads) / static_cast<double>(sharing.heads);
       out += fmt::format(" {:4.0f}×", times);
@@ -360,7 +360,7 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
       row_budget(model, request, nlohmann::json::object(), "16 bits, every token", "baseline")};
   all.insert(all.end(), rows.begin(), rows.end());
 
-  std::string out = fmt::format("{}: {} × {} of {}, {} numbers per token", printable(model.name),
+  std::string out = fmt::format("{}: {} × {} of {}, {} numbers per token", for_terminal(model.name),
                                 counted(model.layers, "layer"), counted(model.kv_heads, "KV head"),
                                 with_commas(model.head_dim), with_commas(numbers));
   if (model.weight_bytes) {
@@ -380,7 +380,7 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
   grid.row(header);
   for (const RowBudget& row : all) {
     std::vector<std::string> cells = {
-        printable(row.name), with_commas(row.bytes / context, 0) + " B", bytes_text(row.bytes),
+        for_terminal(row.name), with_commas(row.bytes / context, 0) + " B", bytes_text(row.bytes),
         fmt::format("{:.1f}%", 100 * row.bytes / all[0].bytes), fmt::format("{:.3f}", row.bits)};
     if (request.batch > 1) cells.push_back(bytes_text(row.bytes * static_cast<double>(request.batch)));
     if (!fit.empty()) cells.push_back(fitting(model, *request.memory_bytes, row.bytes));
@@ -409,7 +409,7 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
     if (!row.paged) continue;
     const PagedBytes& p = *row.paged;
     std::vector<std::string> cells = {
-        printable(row.name),           with_commas(p.blocks),
+        for_terminal(row.name),        with_commas(p.blocks),
         with_commas(p.block_bytes, 0), std::isnan(p.metadata_bytes) ? "-" : with_commas(p.metadata_bytes, 1),
         bytes_text(p.empty_bytes),     bytes_text(p.repeated_bytes),
         bytes_text(p.total_bytes)};
@@ -429,7 +429,7 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
 uint64_t parse_size(std::string_view text, const std::string& what) {
   auto refuse = [&]() {
     throw InputError(fmt::format("{}: found '{}', expected a size like 24GiB, 24GB or 4096MiB", what,
-                                 printable(text.substr(0, 60))));
+                                 for_terminal(text.substr(0, 60))));
   };
   std::string digits;
   size_t at = 0;

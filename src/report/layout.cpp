@@ -78,7 +78,7 @@ size_t display_width(std::string_view text) {
   return total + static_cast<size_t>(cluster);
 }
 
-std::string printable(std::string_view text) {
+std::string for_terminal(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     utf8proc_int32_t point = 0;

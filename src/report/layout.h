@@ -16,7 +16,7 @@ inline constexpr size_t kWidestLine = 110;
 size_t display_width(std::string_view text);
 
 /// `text` without what would move a terminal's cursor: control characters become '?'.
-std::string printable(std::string_view text);
+std::string for_terminal(std::string_view text);
 
 /// 819200 -> "819,200".
 std::string with_commas(int64_t number);

@@ -14,7 +14,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   /// Token ids of UTF-8 text, no BOS added. InputError with the byte offset if the text is not valid UTF-8.
-  /// Text that spells a special token is plain text unless `special_tokens`.
+  /// Text that spells a special token is plain text unless `special_tokens`. Added tokens that the tokenizer
+  /// does not call special (GGUF: user-defined) are ordinary words of its vocabulary and always found.
   virtual std::vector<int32_t> encode(std::string_view text, bool special_tokens = false) const = 0;
   /// The BOS id if the tokenizer's own default is to add one.
   virtual std::optional<int32_t> default_bos() const = 0;

@@ -16,14 +16,16 @@ struct Document {
 
 struct Corpus {
   std::vector<Document> documents;
-  /// SHA-256 over the bytes of every file, in order.
+  /// SHA-256 of the file if it is one text, else of the files' SHA-256s in order, so that boundaries count
+  /// too.
   std::string hash;
   /// The BOS put before each document, if the tokenizer adds one by default.
   std::optional<int32_t> bos;
 };
 
-/// `paths`: files, or folders standing for their regular files in name order. A .json file is a list of ids
-/// (all below `vocabulary`), anything else UTF-8 text. Each file is one document.
+/// `paths`: files, or folders standing for their regular files in name order, hidden ones left out. A .json
+/// file is a list of ids (all below `vocabulary`), taken as it is; anything else is UTF-8 text, before which
+/// BOS is put if the tokenizer adds one by default. Each file is one document.
 Corpus read_corpus(const std::vector<std::filesystem::path>& paths, const Tokenizer& tokenizer,
                    int64_t vocabulary, bool special_tokens);
 

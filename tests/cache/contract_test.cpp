@@ -317,7 +317,7 @@ TEST_P(EveryPolicy, RefusesWhatItDoesNotKnow) {
   };
   EXPECT_EQ(error("capasity", 3).rfind("rows[3].evict.capasity: unknown setting", 0), 0u)
       << error("capasity", 3);
-  EXPECT_EQ(error("positions", "cached").rfind("rows[3].evict.positions: found \"cached\"", 0), 0u);
+  EXPECT_EQ(error("positions", "cached").rfind("rows[3].evict.positions: unknown 'cached'", 0), 0u);
   if (!good.contains("capacity")) return;
   for (const json& value : {json(0), json(-1), json(1.5), json("many"), json(nullptr)}) {
     EXPECT_EQ(error("capacity", value).rfind("rows[3].evict.capacity: found " + value.dump(), 0), 0u)

@@ -130,7 +130,7 @@ TEST(RowCache, RoundsKeysBeforeRopeAndRotatesThem) {
 
 TEST(RowCache, RefusesRowsByPath) {
   EXPECT_EQ(error_of(R"({"evict": {"policy": "windo", "capacity": 4}})"),
-            "rows[2].evict.policy: found \"windo\", did you mean 'window'?");
+            "rows[2].evict.policy: unknown 'windo', did you mean 'window'?");
   EXPECT_EQ(error_of(R"({"exact_last": 4})"),
             "rows[2].exact_last: found 4, expected none without a codec for \"keys\" or \"values\"");
   EXPECT_EQ(error_of(R"({"values": {"codec": "minmax", "bits": 4, "axis": "tensor", "rope": "before"}})"),

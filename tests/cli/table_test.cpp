@@ -27,7 +27,7 @@ class TableCommand : public testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   static Outcome kvcost(const std::string& arguments) {
-    return run_command(std::string(KVCOST_BINARY) + " " + arguments + " 2>&1");
+    return run_command(fmt::format("{} {} 2>&1", KVCOST_BINARY, arguments));
   }
 
   /// Ends with 2 and one line that has `part` in it.

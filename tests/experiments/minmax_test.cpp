@@ -233,7 +233,7 @@ TEST(MinMax, RefusesFormsThatMeanNothing) {
   EXPECT_EQ(error_of(R"({"bits": 4, "axis": "token", "group": 8, "rope": "after", "bias_removed": true})"),
             "rows[0].keys.rope: found \"after\", expected \"before\" with \"bias_removed\"");
   EXPECT_EQ(error_of(R"({"bits": 4, "axis": "tokens", "group": 8})"),
-            "rows[0].keys.axis: found \"tokens\", did you mean 'token'?");
+            "rows[0].keys.axis: unknown 'tokens', did you mean 'token'?");
 }
 
 TEST(MinMax, RefusesAGroupWiderThanAToken) {

@@ -68,7 +68,7 @@ TEST(Budget, BytesPerTokenArticle) {
             "int4, asymmetric, group 32:   4 + 32/32       = 5.0   bits/elem\n"
             "\n"
             "times smaller than fp16 with 64 KV heads:\n"
-            "                        fp16  int8  int4\n"
+            "                         fp16  int8  int4\n"
             "multi-head, 64 KV heads    1×    2×    4×\n"
             "GQA, 8 KV heads            8×   16×   32×\n"
             "MQA, 1 KV head            64×  128×  256×\n");
@@ -173,10 +173,10 @@ TEST(Budget, TableForAnyModel) {
       text.starts_with("llama: 40 layers × 40 KV heads of 128, 409,600 numbers per token; weights at 16 bits "
                        "24.21 GiB\n2 sequences of 32,768 tokens\n"))
       << text;
-  EXPECT_NE(text.find("819,200 B     25.00 GiB      100.0%  16.000    50.00 GiB                 2\n"),
+  EXPECT_NE(text.find("819,200 B     25.00 GiB      100.0%  16.000   50.00 GiB                 2\n"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("256,000 B      7.81 GiB       31.2%   5.000    15.62 GiB                 7\n"),
+  EXPECT_NE(text.find("256,000 B      7.81 GiB       31.2%   5.000   15.62 GiB                 7\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("in blocks of 16 tokens:\n"), std::string::npos);

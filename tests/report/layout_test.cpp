@@ -17,8 +17,8 @@ TEST(Layout, WidthIsTerminalColumns) {
 }
 
 TEST(Layout, NamesCannotMoveTheCursor) {
-  EXPECT_EQ(printable("a\x1b[2Jb\nc\u202ed"), "a?[2Jb?c?d");
-  EXPECT_EQ(printable("±窓"), "±窓");
+  EXPECT_EQ(for_terminal("a\x1b[2Jb\nc\u202ed"), "a?[2Jb?c?d");
+  EXPECT_EQ(for_terminal("±窓"), "±窓");
 }
 
 TEST(Layout, Commas) {

@@ -1,0 +1,198 @@
+#include "src/cli/live_table.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "src/harness/statistics.h"
+
+namespace kvcost {
+namespace {
+
+std::string duration(double seconds) {
+  auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+/// Running means over windows, and how long what is left will take.
+class Tally {
+ public:
+  void start(const RunProgress::Plan& plan) {
+    plan_ = plan;
+    rows_.assign(plan.rows.size(), {});
+  }
+
+  void add(size_t row, const Unit& unit, bool reused) {
+    double loss = mean(unit.loss_bits);
+    if (row == 0) full_now_ = loss;
+    rows_[row].loss += loss;
+    rows_[row].delta += loss - full_now_;
+    ++rows_[row].windows;
+    ++done_;
+    if (!reused) rows_[row].seconds += unit.seconds, ++rows_[row].measured;
+  }
+
+  void add_perturbed(const Unit& unit, bool reused) {
+    ++perturbed_;
+    ++done_;
+    if (!reused) perturbed_seconds_ += unit.seconds, ++perturbed_measured_;
+  }
+
+  size_t total() const {
+    return plan_.rows.size() * plan_.windows.size() + static_cast<size_t>(plan_.perturbed_units);
+  }
+  size_t done() const { return done_; }
+
+  /// By each row's own mean time where it has one, else by the mean of all; nullopt before the first.
+  std::optional<double> seconds_left() const {
+    double all_seconds = perturbed_seconds_;
+    auto all_measured = static_cast<double>(perturbed_measured_);
+    for (const Row& row : rows_)
+      all_seconds += row.seconds, all_measured += static_cast<double>(row.measured);
+    if (all_measured == 0) return std::nullopt;
+    double typical = all_seconds / all_measured, left = 0;
+    auto mean_time = [&](double seconds, size_t measured) {
+      return measured > 0 ? seconds / static_cast<double>(measured) : typical;
+    };
+    for (const Row& row : rows_) {
+      left += static_cast<double>(plan_.windows.size() - row.windows) * mean_time(row.seconds, row.measured);
+    }
+    return left + static_cast<double>(plan_.perturbed_units - perturbed_) *
+                      mean_time(perturbed_seconds_, perturbed_measured_);
+  }
+
+  std::string time_left() const {
+    auto left = seconds_left();
+    return left ? duration(*left) + " left" : "";
+  }
+
+  /// "3.235 (+0.172)", "" before the first window.
+  std::string cell(size_t row) const {
+    const Row& sums = rows_[row];
+    if (sums.windows == 0) return "";
+    auto count = static_cast<double>(sums.windows);
+    std::string loss = fmt::format("{:7.3f}", sums.loss / count);
+    return row == 0 ? loss : loss + fmt::format("  ({:+.3f})", sums.delta / count);
+  }
+  size_t windows(size_t row) const { return rows_[row].windows; }
+  const RunProgress::Plan& plan() const { return plan_; }
+
+ private:
+  struct Row {
+    double loss = 0, delta = 0, seconds = 0;
+    size_t windows = 0, measured = 0;
+  };
+  RunProgress::Plan plan_;
+  std::vector<Row> rows_;
+  double full_now_ = 0, perturbed_seconds_ = 0;
+  int64_t perturbed_ = 0, perturbed_measured_ = 0;
+  size_t done_ = 0;
+};
+
+class PlainProgress : public RunProgress {
+ public:
+  void start(const Plan& plan) override {
+    tally_.start(plan);
+    std::fprintf(stderr, "%s",
+                 fmt::format("{}: {} rows, {} windows, {}\n", plan.name, plan.rows.size(),
+                             plan.windows.size(), plan.model)
+                     .c_str());
+  }
+  void unit(int64_t window, size_t row, const Unit& unit, bool reused) override {
+    tally_.add(row, unit, reused);
+    line(window, row, "", unit, reused);
+  }
+  void perturbed_unit(int64_t window, size_t row, int64_t repeat, const Unit& unit, bool reused) override {
+    tally_.add_perturbed(unit, reused);
+    line(window, row, fmt::format(", perturbed {}", repeat + 1), unit, reused);
+  }
+  void note(const std::string& line) override { std::fprintf(stderr, "kvcost: note: %s\n", line.c_str()); }
+
+ private:
+  void line(int64_t window, size_t row, const std::string& what, const Unit& unit, bool reused) {
+    std::string time = reused ? "measured before" : fmt::format("{:.1f} s", unit.seconds);
+    std::string left = tally_.time_left();
+    std::fprintf(stderr, "%s",
+                 fmt::format("[{}/{}] window {}, {}{}: {:.4f} bits, {}{}\n", tally_.done(), tally_.total(),
+                             window + 1, tally_.plan().rows[row], what, mean(unit.loss_bits), time,
+                             left.empty() ? "" : ", " + left)
+                     .c_str());
+  }
+  Tally tally_;
+};
+
+class LiveTable : public RunProgress {
+ public:
+  void start(const Plan& plan) override {
+    tally_.start(plan);
+    for (const std::string& name : plan.rows) width_ = std::max(width_, name.size());
+    draw(0);
+  }
+  void unit(int64_t, size_t row, const Unit& unit, bool reused) override {
+    tally_.add(row, unit, reused);
+    draw(row);
+  }
+  void perturbed_unit(int64_t, size_t row, int64_t, const Unit& unit, bool reused) override {
+    tally_.add_perturbed(unit, reused);
+    draw(row);
+  }
+  void note(const std::string& line) override {
+    erase();
+    std::fprintf(stderr, "kvcost: note: %s\n", line.c_str());
+  }
+  /// The finished table goes to stdout; this one makes room for it.
+  ~LiveTable() override { erase(); }
+
+ private:
+  void erase() {
+    if (drawn_ > 0) std::fprintf(stderr, "\033[%zuF\033[J", drawn_);
+    drawn_ = 0;
+    std::fflush(stderr);
+  }
+
+  void draw(size_t current) {
+    winsize size{};
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 4;
+    size_t height = known ? size.ws_row - 3u : 21u,
+           columns = known && size.ws_col > 20 ? size.ws_col - 1u : 79u;
+    const Plan& plan = tally_.plan();
+    // Longer tables than the terminal: the part around the row that has just finished.
+    size_t shown = std::min(plan.rows.size(), height);
+    size_t first = current < shown ? 0 : std::min(current + 1 - shown / 2, plan.rows.size() - shown);
+    std::string text;
+    size_t lines = 0;
+    auto add = [&](std::string line) {
+      text += line.substr(0, columns) + "\n";
+      ++lines;
+    };
+    for (size_t row = first; row < first + shown; ++row) {
+      std::string windows =
+          tally_.windows(row) > 0 ? fmt::format("{}/{}", tally_.windows(row), plan.windows.size()) : "";
+      add(fmt::format("{:{}}  {:20} {}", plan.rows[row], width_, tally_.cell(row), windows));
+    }
+    add(fmt::format("{} on {}: {} of {} units, {}", plan.name, plan.model, tally_.done(), tally_.total(),
+                    tally_.time_left()));
+    erase();
+    std::fprintf(stderr, "%s", text.c_str());
+    std::fflush(stderr);
+    drawn_ = lines;
+  }
+
+  Tally tally_;
+  size_t width_ = 0, drawn_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RunProgress> make_progress(bool terminal) {
+  if (terminal) return std::make_unique<LiveTable>();
+  return std::make_unique<PlainProgress>();
+}
+
+}  // namespace kvcost

@@ -1,0 +1,31 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/model/formats/weight_source.h"
+#include "src/text/tokenizer.h"
+
+namespace kvcost {
+
+struct OpenedModel {
+  std::string name;  ///< as asked for
+  std::filesystem::path path;
+  std::unique_ptr<WeightSource> weights;
+  std::unique_ptr<Tokenizer> tokenizer;
+};
+
+/// A folder or .gguf file by path, or NAME: models/NAME (KVCOST_MODELS names another folder than models/),
+/// which holds a Hugging Face folder's files or one .gguf. InputError with the nearest name, or with how to
+/// fetch it.
+std::filesystem::path find_model(const std::string& name);
+OpenedModel open_model(const std::string& name);
+
+/// `path`, or else the same inside one of `folders`; InputError naming it if there is none.
+std::filesystem::path find_input(const std::string& path, const std::vector<std::filesystem::path>& folders);
+
+/// The folders of the program's own checkout, if it runs from one: where models/ and data/ may be.
+std::vector<std::filesystem::path> home_folders();
+
+}  // namespace kvcost
