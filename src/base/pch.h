@@ -2,3 +2,5 @@
 #pragma once
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+
+#include <nlohmann/json.hpp>

@@ -8,7 +8,8 @@
 namespace kvcost {
 
 /// A tokenizer over libsentencepiece, from the bytes of its model file. InputError starting with `where` if
-/// the file cannot be used.
+/// the file cannot be used. Where special tokens are taken as such, each stretch between them is a text of
+/// its own.
 std::unique_ptr<Tokenizer> open_sentencepiece(std::string proto, std::optional<int32_t> bos, std::string hash,
                                               const std::string& where);
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -108,8 +109,12 @@ inline Model make_model(const std::string& architecture, bool tied = false) {
   return m;
 }
 
+/// An empty folder of the running test's own: tests run side by side, each in its own process.
 inline fs::path fresh_folder(const std::string& name) {
-  fs::path folder = fs::path(testing::TempDir()) / ("kvcost_formats_" + name);
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string owner = std::string(test->test_suite_name()) + "_" + test->name();
+  std::replace(owner.begin(), owner.end(), '/', '_');
+  fs::path folder = fs::path(testing::TempDir()) / ("kvcost_" + owner + "_" + name);
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
