@@ -199,11 +199,12 @@ CacheReport RowCache::report() const {
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     const LayerFacts& facts = layers_[layer];
     if (!facts.seen) throw Failure(fmt::format("cache: layer {} was not run", layer));
-    report.tokens_kept += facts.tokens_kept / static_cast<double>(layers_.size());
+    report.tokens_kept += facts.tokens_kept;
     report.evicted = report.evicted || facts.evicted;
     report.changed = report.changed || facts.changed;
     bits += static_cast<double>(facts.stored_bits), numbers += static_cast<double>(facts.stored_numbers);
   }
+  report.tokens_kept /= static_cast<double>(layers_.size());
   if (shape_.tokens > 0) report.stored_bytes_per_token = bits / 8 / static_cast<double>(shape_.tokens);
   if (numbers > 0) report.effective_bits = bits / numbers;
   return report;

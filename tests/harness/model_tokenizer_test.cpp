@@ -1,5 +1,6 @@
 // The real models' tokenizers, where their GGUF files have been fetched, against goldens made by
 // tests/text/data/make_goldens.py with Hugging Face tokenizers.
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 
@@ -19,7 +20,8 @@ struct Model {
 class ModelTokenizer : public testing::TestWithParam<Model> {
  protected:
   void SetUp() override {
-    fs::path path = fs::path(KVCOST_SOURCE_DIR "/models") / GetParam().file;
+    const char* folder = std::getenv("KVCOST_MODELS");
+    fs::path path = fs::path(folder != nullptr ? folder : KVCOST_SOURCE_DIR "/models") / GetParam().file;
     if (!fs::exists(path)) GTEST_SKIP() << path << " has not been fetched";
     tokenizer_ = make_gguf_tokenizer(gguf_tokenizer_data(Gguf::open(path)));
   }
