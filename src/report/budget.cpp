@@ -9,6 +9,7 @@
 #include <span>
 
 #include "src/base/error.h"
+#include "src/base/printable.h"
 #include "src/report/layout.h"
 
 namespace kvcost {
@@ -360,7 +361,7 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
       row_budget(model, request, nlohmann::json::object(), "16 bits, every token", "baseline")};
   all.insert(all.end(), rows.begin(), rows.end());
 
-  std::string out = fmt::format("{}: {} × {} of {}, {} numbers per token", for_terminal(model.name),
+  std::string out = fmt::format("{}: {} × {} of {}, {} numbers per token", printable(model.name),
                                 counted(model.layers, "layer"), counted(model.kv_heads, "KV head"),
                                 with_commas(model.head_dim), with_commas(numbers));
   if (model.weight_bytes) {
@@ -380,7 +381,7 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
   grid.row(header);
   for (const RowBudget& row : all) {
     std::vector<std::string> cells = {
-        for_terminal(row.name), with_commas(row.bytes / context, 0) + " B", bytes_text(row.bytes),
+        printable(row.name), with_commas(row.bytes / context, 0) + " B", bytes_text(row.bytes),
         fmt::format("{:.1f}%", 100 * row.bytes / all[0].bytes), fmt::format("{:.3f}", row.bits)};
     if (request.batch > 1) cells.push_back(bytes_text(row.bytes * static_cast<double>(request.batch)));
     if (!fit.empty()) cells.push_back(fitting(model, *request.memory_bytes, row.bytes));
@@ -409,7 +410,7 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
     if (!row.paged) continue;
     const PagedBytes& p = *row.paged;
     std::vector<std::string> cells = {
-        for_terminal(row.name),        with_commas(p.blocks),
+        printable(row.name),           with_commas(p.blocks),
         with_commas(p.block_bytes, 0), std::isnan(p.metadata_bytes) ? "-" : with_commas(p.metadata_bytes, 1),
         bytes_text(p.empty_bytes),     bytes_text(p.repeated_bytes),
         bytes_text(p.total_bytes)};
@@ -428,8 +429,8 @@ std::string budget_table(const CacheModel& model, const BudgetRequest& request,
 
 uint64_t parse_size(std::string_view text, const std::string& what) {
   auto refuse = [&]() {
-    throw InputError(fmt::format("{}: found '{}', expected a size like 24GiB, 24GB or 4096MiB", what,
-                                 for_terminal(text.substr(0, 60))));
+    throw InputError(
+        fmt::format("{}: found '{}', expected a size like 24GiB, 24GB or 4096MiB", what, printable(text)));
   };
   std::string digits;
   size_t at = 0;

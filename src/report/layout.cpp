@@ -78,25 +78,6 @@ size_t display_width(std::string_view text) {
   return total + static_cast<size_t>(cluster);
 }
 
-std::string for_terminal(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    utf8proc_int32_t point = 0;
-    utf8proc_ssize_t read = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at),
-                                             static_cast<utf8proc_ssize_t>(text.size() - at), &point);
-    bool control = read <= 0 || point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x2028 ||
-                   point == 0x2029 || (point >= 0x202A && point <= 0x202E) ||
-                   (point >= 0x2066 && point <= 0x2069);
-    if (control) {
-      out += '?';
-    } else {
-      out.append(text, at, static_cast<size_t>(read));
-    }
-    at += static_cast<size_t>(std::max<utf8proc_ssize_t>(read, 1));
-  }
-  return out;
-}
-
 std::string with_commas(int64_t number) {
   std::string digits = fmt::format("{}", number);
   return number < 0 ? fmt::format("-{}", grouped(digits.substr(1))) : grouped(digits);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "src/base/file.h"
+#include "src/base/printable.h"
 #include "src/harness/config/json_text.h"
 #include "src/report/fields.h"
 #include "src/report/layout.h"
@@ -86,7 +87,7 @@ std::string key_comparison(const Published& published, const std::vector<KeyStat
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : "; ") + for_terminal(name);
+  for (const std::string& name : names) all += (all.empty() ? "" : "; ") + printable(name);
   return all;
 }
 
@@ -95,11 +96,11 @@ std::string for_people(const Published& published, const ResultFile& result, con
   bool text = format == TableFormat::text;
   std::vector<std::string> lines = {
       fmt::format("published: {}, {} windows of {} tokens, the last {} scored ({})",
-                  for_terminal(published.model), published.windows, with_commas(published.length),
-                  with_commas(published.scored), for_terminal(published.source)),
+                  printable(published.model), published.windows, with_commas(published.length),
+                  with_commas(published.scored), printable(published.source)),
       fmt::format("measured: {}, {}, {} windows of {} tokens, the last {} scored ({})",
-                  for_terminal(result.model), for_terminal(result.dtype), result.windows,
-                  with_commas(result.length), with_commas(result.scored), for_terminal(result.name))};
+                  printable(result.model), printable(result.dtype), result.windows,
+                  with_commas(result.length), with_commas(result.scored), printable(result.name))};
   TextGrid grid(
       {Align::left, Align::right, Align::right, Align::right, Align::right, Align::right, Align::right});
   grid.row({"", "published", "", "measured", "", "loss", "delta"});
@@ -112,11 +113,11 @@ std::string for_people(const Published& published, const ResultFile& result, con
   for (const Pair& pair : matched.pairs) {
     if (pair.published->section != section) {
       section = pair.published->section;
-      grid.heading(for_terminal(section));
+      grid.heading(printable(section));
     }
     const PublishedRow& theirs = *pair.published;
     const RowResult& ours = *pair.measured;
-    grid.row({"  " + for_terminal(theirs.name), bits(theirs.loss_bits),
+    grid.row({"  " + printable(theirs.name), bits(theirs.loss_bits),
               delta_cell(theirs.delta_bits, theirs.delta_se_bits), bits(ours.loss_bits),
               ours.no_effect ? "(no effect)" : delta_cell(ours.delta_bits, ours.delta_se_bits),
               change(ours.loss_bits - theirs.loss_bits), change(ours.delta_bits - theirs.delta_bits)});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "src/base/printable.h"
 #include "src/report/layout.h"
 
 namespace kvcost {
@@ -42,8 +43,8 @@ std::string full_line(const ResultFile& result) {
 
 std::string model_line(const ResultFile& result) {
   std::string line =
-      fmt::format("{}, {}; windows of {}, the last {} scored", for_terminal(result.model),
-                  for_terminal(result.dtype), plural(result.length, "token"), with_commas(result.scored));
+      fmt::format("{}, {}; windows of {}, the last {} scored", printable(result.model),
+                  printable(result.dtype), plural(result.length, "token"), with_commas(result.scored));
   if (!result.rows.empty()) {
     line +=
         fmt::format("; full cache {} bytes per token", with_commas(result.rows[0].stored_bytes_per_token, 0));
@@ -61,8 +62,7 @@ bool has_spread(const RowResult& row) { return row.spread_bits.has_value(); }
 std::string capability_note(const ResultFile& result) {
   if (result.capabilities.size() < 2) return {};
   std::string kinds;
-  for (const std::string& kind : result.capabilities)
-    kinds += (kinds.empty() ? "" : ", ") + for_terminal(kind);
+  for (const std::string& kind : result.capabilities) kinds += (kinds.empty() ? "" : ", ") + printable(kind);
   return "windows were computed on processors of different kinds (" + kinds +
          "): rounded rows may differ by their spread";
 }
@@ -102,10 +102,10 @@ void add_rows(TextGrid& grid, const ResultFile& result, auto&& cells_of) {
   for (const RowResult& row : compressed(result)) {
     if (row.section != section) {
       section = row.section;
-      grid.heading(section.empty() ? "other rows" : for_terminal(section));
+      grid.heading(section.empty() ? "other rows" : printable(section));
     }
     std::vector<std::string> cells = cells_of(row);
-    cells.insert(cells.begin(), "  " + for_terminal(row.name));
+    cells.insert(cells.begin(), "  " + printable(row.name));
     grid.row(cells);
   }
 }
@@ -158,7 +158,7 @@ TextGrid measures_grid(const ResultFile& result) {
 std::string one_result(const ResultFile& result, const TableOptions& options, bool titled) {
   bool text = options.format == TableFormat::text;
   std::string out;
-  if (titled) out += (text ? "" : "### ") + for_terminal(result.name) + "\n" + (text ? "" : "\n");
+  if (titled) out += (text ? "" : "### ") + printable(result.name) + "\n" + (text ? "" : "\n");
   if (text) {
     out += full_line(result) + "\n" + main_grid(result, false).text();
     for (const std::string& note : notes(result)) {
@@ -195,7 +195,7 @@ std::string beside(std::span<const ResultFile> results, TableFormat format) {
   TextGrid grid(columns);
   std::vector<std::string> header = {""}, full = {"full cache"};
   for (const ResultFile& result : results) {
-    header.insert(header.end(), {"loss", for_terminal(result.name)});
+    header.insert(header.end(), {"loss", printable(result.name)});
     bool none = result.rows.empty();
     full.insert(full.end(), {none ? "-" : bits(result.rows[0].loss_bits), plural(result.windows, "window")});
   }
@@ -205,9 +205,9 @@ std::string beside(std::span<const ResultFile> results, TableFormat format) {
   for (const auto& [row_section, name] : order) {
     if (row_section != section) {
       section = row_section;
-      grid.heading(section.empty() ? "other rows" : for_terminal(section));
+      grid.heading(section.empty() ? "other rows" : printable(section));
     }
-    std::vector<std::string> cells = {"  " + for_terminal(name)};
+    std::vector<std::string> cells = {"  " + printable(name)};
     for (const ResultFile& result : results) {
       auto rows = compressed(result);
       auto it = std::find_if(rows.begin(), rows.end(), [&](const RowResult& row) {

@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "src/base/error.h"
+#include "src/base/printable.h"
 #include "src/text/utf8.h"
 
 namespace kvcost {
@@ -46,7 +47,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, const Merges& merges, Options options, co
     auto found = vocabulary.find(std::string(token));
     if (found == vocabulary.end())
       throw InputError(fmt::format("{}: merge {} needs the token '{}', which is not in the vocabulary", where,
-                                   rank, one_line(token)));
+                                   rank, printable(token)));
     return found->second;
   };
   merges_.reserve(merges.size());
@@ -62,7 +63,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, const Merges& merges, Options options, co
     auto found = vocabulary.find(*options_.unknown);
     if (found == vocabulary.end())
       throw InputError(fmt::format("{}: the unknown token '{}' is not in the vocabulary", where,
-                                   one_line(*options_.unknown)));
+                                   printable(*options_.unknown)));
     unknown_ = found->second;
   }
 

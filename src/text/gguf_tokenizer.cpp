@@ -2,6 +2,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/printable.h"
 #include "src/text/bpe_tokenizer.h"
 #include "src/text/sentencepiece_model.h"
 #include "src/text/sentencepiece_tokenizer.h"
@@ -55,7 +56,7 @@ const Scheme& find_scheme(const std::string& pre) {
         "{}: tokenizer.ggml.pre is missing, so how text is split is unknown; convert the model again",
         kWhere));
   throw InputError(fmt::format("{}: tokenizer.ggml.pre is '{}', which is not supported{}", kWhere,
-                               one_line(pre), hint(pre, known)));
+                               printable(pre), hint(pre, known)));
 }
 
 std::optional<int32_t> default_bos(const GgufTokenizerData& data, bool add_if_unsaid) {

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/printable.h"
 #include "src/text/added_tokens.h"
 #include "src/text/bpe_tokenizer.h"
 #include "src/text/sentencepiece_model.h"
@@ -32,7 +33,7 @@ class SentencePieceTokenizer : public Tokenizer {
     prefix_ = model.add_dummy_prefix;
     auto status = processor_.LoadFromSerializedProto(word_by_word_ ? without_dummy_prefix(proto) : proto);
     if (!status.ok())
-      throw InputError(fmt::format("{}: not a SentencePiece model: {}", where, one_line(status)));
+      throw InputError(fmt::format("{}: not a SentencePiece model: {}", where, printable(status.ToString())));
   }
 
   std::vector<int32_t> encode(std::string_view text, bool special_tokens) const override {
@@ -63,7 +64,7 @@ class SentencePieceTokenizer : public Tokenizer {
   void encode_whole(std::string_view text, std::vector<int32_t>& ids) const {
     std::vector<int> part;
     auto status = processor_.Encode(text, &part);
-    if (!status.ok()) throw Failure(fmt::format("SentencePiece: {}", one_line(status)));
+    if (!status.ok()) throw Failure(fmt::format("SentencePiece: {}", printable(status.ToString())));
     ids.insert(ids.end(), part.begin(), part.end());
   }
 
@@ -91,13 +92,6 @@ class SentencePieceTokenizer : public Tokenizer {
 
   static bool is_space_before(std::string_view text, size_t at) {
     return text[at - 1] == ' ' || text.substr(0, at).ends_with("\u2581");
-  }
-
-  static std::string one_line(const sentencepiece::util::Status& status) {
-    std::string text = status.ToString();
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-    return text;
   }
 
   sentencepiece::SentencePieceProcessor processor_;

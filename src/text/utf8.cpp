@@ -84,17 +84,6 @@ void append_utf8(std::string& out, char32_t code_point) {
   out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
 }
 
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (unsigned char c : text.substr(0, 80)) {
-    if (c < 0x20 || c == 0x7F)
-      out += fmt::format("\\x{:02X}", c);
-    else
-      out.push_back(static_cast<char>(c));
-  }
-  return text.size() > 80 ? out + "..." : out;
-}
-
 bool is_ascii(std::string_view text) { return skip_ascii(text, 0) == text.size(); }
 
 std::string normal_form(std::string_view text, std::string_view form) {

@@ -17,9 +17,6 @@ char32_t next_code_point(std::string_view text, size_t& at);
 
 void append_utf8(std::string& out, char32_t code_point);
 
-/// `text` as it may stand in a one-line message: at most 80 bytes, control characters escaped.
-std::string one_line(std::string_view text);
-
 bool is_ascii(std::string_view text);
 
 /// `text` in one of Unicode's normal forms: "NFC", "NFD", "NFKC", "NFKD". `text` must be valid UTF-8.

@@ -16,11 +16,6 @@ TEST(Layout, WidthIsTerminalColumns) {
   EXPECT_EQ(display_width(""), 0u);
 }
 
-TEST(Layout, NamesCannotMoveTheCursor) {
-  EXPECT_EQ(for_terminal("a\x1b[2Jb\nc\u202ed"), "a?[2Jb?c?d");
-  EXPECT_EQ(for_terminal("±窓"), "±窓");
-}
-
 TEST(Layout, Commas) {
   EXPECT_EQ(with_commas(int64_t{0}), "0");
   EXPECT_EQ(with_commas(int64_t{819200}), "819,200");

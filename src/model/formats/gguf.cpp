@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/printable.h"
 #include "src/model/formats/bytes.h"
-#include "src/model/formats/printable.h"
 
 namespace kvcost {
 namespace {

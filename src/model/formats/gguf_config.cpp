@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "src/base/error.h"
-#include "src/model/formats/printable.h"
+#include "src/base/printable.h"
 #include "src/model/formats/read_config.h"
 
 namespace kvcost {

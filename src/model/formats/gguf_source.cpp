@@ -7,7 +7,7 @@
 #include <set>
 
 #include "src/base/error.h"
-#include "src/model/formats/printable.h"
+#include "src/base/printable.h"
 #include "src/model/formats/sources.h"
 
 namespace kvcost {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "src/base/error.h"
-#include "src/model/formats/printable.h"
+#include "src/base/printable.h"
 #include "src/model/formats/read_json.h"
 #include "src/model/formats/safetensors.h"
 #include "src/model/formats/sources.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/model/formats/printable.h"
+#include "src/base/printable.h"
 
 namespace kvcost {
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
+#include "src/base/printable.h"
 #include "src/model/formats/bytes.h"
-#include "src/model/formats/printable.h"
 #include "src/model/formats/read_json.h"
 
 namespace kvcost {
