@@ -49,7 +49,7 @@ class LauncherTest(ScratchTree):
               --build) [[ ! -e {self.path("fail")} ]] && printf '#!/bin/bash\\necho binary "$@"\\n' >$2/kvcost && chmod +x $2/kvcost ;;
             esac""",
         )
-        for tool in ("ninja", "pkg-config", "curl", "gnuplot", "python3", "apt-get"):
+        for tool in ("ninja", "pkg-config", "curl", "python3", "apt-get"):
             self.stub(tool)
         self.stub("dpkg-query", "echo installed")
         self.write("", "torch", "include", "ATen", "ATen.h")
@@ -104,12 +104,33 @@ class LauncherTest(ScratchTree):
     def test_a_package_the_distribution_does_not_have(self):
         self.stub("dpkg-query", "echo not-installed")
         self.stub("apt-get")
-        self.stub("apt-cache", "[[ $2 != libvalijson-dev ]]")
+        self.stub("apt-cache", "[[ $2 != libcli11-dev ]]")
         self.stub("sudo", 'exec "$@"')
         result = self.launch("setup")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("no package libvalijson-dev", result.stderr.splitlines()[-1])
+        self.assertIn("no package libcli11-dev", result.stderr.splitlines()[-1])
         self.assertNotIn("install -y", self.calls())
+
+    def test_valijson_is_unpacked_without_its_dependencies(self):
+        tools = self.put_tools()
+        self.stub("dpkg-query", "[[ $* != *libvalijson-dev* ]] && echo installed")
+        self.stub("apt-get", "touch libvalijson-dev_1.deb")
+        self.stub("dpkg-deb", "mkdir -p usr/include/valijson")
+        self.assertEqual(self.launch("setup", **tools).returncode, 0)
+        self.assertTrue(self.exists(".deps", "valijson", "usr", "include", "valijson"))
+        self.assertIn("apt-get -q download libvalijson-dev", self.calls())
+        os.remove(self.path("calls"))
+        self.launch("setup", **tools)
+        self.assertNotIn("apt-get", self.calls())
+
+    def test_no_valijson_to_be_had(self):
+        tools = self.put_tools()
+        self.stub("dpkg-query", "[[ $* != *libvalijson-dev* ]] && echo installed")
+        self.stub("apt-get", "exit 100")
+        result = self.launch("setup", **tools)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("libvalijson-dev", result.stderr.splitlines()[-1])
+        self.assertFalse(self.exists(".deps", "valijson"))
 
     def test_a_distribution_without_apt(self):
         self.write("", "torch", "include", "ATen", "ATen.h")
