@@ -58,7 +58,7 @@ def main():
                        "tolerance_bits": tolerance, "spread_bits": spread, "passed": bool(passed)})
         print(f'{ours:48s} {report[-1]["loss_bits"]:8.4f} {report[-1]["reference_bits"]:8.4f} '
               f'{gap.mean():+9.5f}  token {np.abs(gap).max():8.5f}  {"ok" if passed else "BEYOND " + str(tolerance)}')
-    args.out.write_text(json.dumps({"command": " ".join(sys.argv), "model": result["model"], "rows": report}, indent=1) + "\n")
+    args.out.write_text(json.dumps({"command": " ".join(Path(word).name if "/" in word else word for word in sys.argv), "model": result["model"], "rows": report}, indent=1) + "\n")
     sys.exit(1 if failed else 0)
 
 

@@ -70,7 +70,7 @@ def main():
     masked = sdpa["window mask"]
     cpu = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
     report = {
-        "machine": f"{cpu}, {os.cpu_count()} cores", "turns": args.turns, "command": " ".join(sys.argv),
+        "machine": f"{cpu}, {os.cpu_count()} cores", "turns": args.turns, "command": " ".join(Path(word).name if "/" in word else word for word in sys.argv),
         "model": Path(args.model).name, "seconds_per_window": rows, "limit": limits, "sdpa_seconds": sdpa,
         "reference_seconds": reference, "window_512_at_8192_seconds": long_rows["the last 512 tokens"],
         "peak_bytes": peak, "weight_bytes": weights,
