@@ -33,11 +33,13 @@ double ContentPolicy::mean_weight(const CacheView& view, int64_t slot) {
 }
 
 int64_t ContentPolicy::evict(const CacheShape&, const CacheView& view, std::span<const double> memory) const {
+  const int64_t numbers = static_cast<int64_t>(memory.size()) / view.slots();
   int64_t best = -1;
   for (int64_t s = 0; s < view.slots(); ++s) {
     if (is_protected(view, s)) continue;
-    if (best < 0 || memory[s] < memory[best] ||
-        (memory[s] == memory[best] && view.positions[s] < view.positions[best])) {
+    const double mine = memory[s * numbers];
+    if (best < 0 || mine < memory[best * numbers] ||
+        (mine == memory[best * numbers] && view.positions[s] < view.positions[best])) {
       best = s;
     }
   }

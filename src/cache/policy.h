@@ -60,7 +60,8 @@ struct CacheView {
 
 /// A policy that decides by what is in the cache. It is told each query's weights and names slots to give up,
 /// as a real cache would ask it to, and never sees a later token. It holds no state of its own: what it wants
-/// to remember of a token goes into that token's `memory`, which is 0 when the token enters.
+/// to remember of a token goes into that token's `memory`, which is 0 when the token enters: a number, or n
+/// of them where numbers_per_token() says so, slot s's from memory[s * n] on.
 ///
 ///   class H2o : public ContentPolicy {
 ///    public:
@@ -76,9 +77,12 @@ class ContentPolicy : public Policy {
   int64_t same_until(const CacheShape&) const override { return 0; }
   /// True: one set of tokens for a layer; false: each KV head has its own.
   virtual bool one_set_per_layer() const { return false; }
-  /// Called after every query's attention, before anything is given up. memory: [slots].
+  /// How many numbers `memory` holds for a token.
+  virtual int64_t numbers_per_token(const CacheShape&) const { return 1; }
+  /// Called after every query's attention, before anything is given up. memory: [slots, numbers_per_token].
   virtual void observe(const CacheShape& shape, const CacheView& view, std::span<double> memory) const = 0;
-  /// The slot to give up; must not be protected(). Default: the smallest memory, ties to the oldest.
+  /// The slot to give up; must not be protected(). Default: the smallest memory (a token's first number),
+  /// ties to the oldest.
   virtual int64_t evict(const CacheShape& shape, const CacheView& view, std::span<const double> memory) const;
   /// How many tokens the cache may go on with after `query`. Default: one less than the capacity.
   virtual int64_t room(const CacheShape&, int64_t) const { return capacity_ - 1; }

@@ -45,7 +45,8 @@ class LiveCache {
         shape_(shape),
         cache_(cache),
         evicted_at_(evicted_at),
-        stride_((std::min<int64_t>(policy.capacity(), shape.tokens) + kBlock - 1) / kBlock * kBlock) {
+        stride_((std::min<int64_t>(policy.capacity(), shape.tokens) + kBlock - 1) / kBlock * kBlock),
+        numbers_(policy.numbers_per_token(shape)) {
     const int64_t group = shape.query_heads / shape.kv_heads;
     view_.first_kv_head = first_kv_head, view_.kv_heads = kv_heads;
     view_.first_head = first_kv_head * group, view_.heads = kv_heads * group;
@@ -59,7 +60,7 @@ class LiveCache {
   /// Token `i` enters, having no room being the caller's fault.
   void enter(int64_t i) {
     positions_.push_back(static_cast<int32_t>(i));
-    memory_.push_back(0);
+    memory_.resize(memory_.size() + static_cast<size_t>(numbers_), 0.0);
     int64_t slot = slots() - 1;
     TORCH_CHECK(slot < stride_, "more tokens than the policy's capacity");
     for (int64_t h = 0; h < view_.kv_heads; ++h) write_key(h, slot, reads_rounded(h, i, i));
@@ -130,22 +131,24 @@ class LiveCache {
       evicted_at_[(view_.first_kv_head + h) * shape_.tokens + positions_[slot]] = static_cast<int32_t>(i + 1);
     }
     const int64_t last = slots() - 1;
-    positions_[slot] = positions_[last], memory_[slot] = memory_[last];
+    positions_[slot] = positions_[last];
+    for (int64_t n = 0; n < numbers_; ++n) memory_[slot * numbers_ + n] = memory_[last * numbers_ + n];
     for (int64_t c = 0; c < view_.kv_heads * shape_.head_dim; ++c) {
       keys_[c * stride_ + slot] = keys_[c * stride_ + last];
     }
     for (int64_t r = 0; r < view_.heads; ++r) weights_[r * stride_ + slot] = weights_[r * stride_ + last];
-    positions_.pop_back(), memory_.pop_back();
+    positions_.pop_back();
+    memory_.resize(memory_.size() - static_cast<size_t>(numbers_));
   }
 
   const ContentPolicy& policy_;
   const CacheShape& shape_;
   const CachedTokens& cache_;
   int32_t* evicted_at_;
-  int64_t stride_;
+  int64_t stride_, numbers_;
   CacheView view_;
   std::vector<int32_t> positions_;
-  std::vector<double> memory_;
+  std::vector<double> memory_;  ///< [slots, numbers_]
   std::vector<float> keys_;     ///< [kv_heads, head_dim, stride]
   std::vector<float> weights_;  ///< [heads, stride]
 };

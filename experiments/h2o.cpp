@@ -1,0 +1,34 @@
+// Heavy hitters: a token's score is all the attention it has drawn so far, and the one that drew least goes.
+// Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of LLMs, NeurIPS 2023,
+// arXiv 2306.14048.
+// Each KV head sums, query by query, the softmax weights given to every token it keeps, averaged over the
+// query heads that read it; the `recent` newest tokens are safe, so that a new one has time to be noticed.
+// The authors' programs differ among themselves; one even sums over queries yet to come. Here, as in the one
+// that really drops: weights are those over the tokens kept, an evicted token's sum is gone with it,
+// positions stay the original ones. Unlike it: the cache is bounded from the first token on, not only after a
+// prompt read whole, and grouped heads, which it does not have, share their mean.
+#include "src/cache/registry.h"
+
+namespace kvcost {
+
+class H2o : public ContentPolicy {
+ public:
+  explicit H2o(Knobs& knobs)
+      : ContentPolicy(knobs, {.recent = true, .sinks = false, .recent_is_half = true}) {}
+
+  static Description describe() {
+    return {"evicts the token with the least attention so far, for each KV head, after every token",
+            "Zhang et al. 2023, arXiv 2306.14048",
+            {{"capacity", "tokens", "most tokens a query sees, itself included"},
+             {"recent", "tokens", "newest tokens that stay (half the capacity)"}},
+            {R"({"capacity": 8})", R"({"capacity": 5, "recent": 0})", R"({"capacity": 1})"}};
+  }
+
+  void observe(const CacheShape&, const CacheView& view, std::span<double> memory) const override {
+    for (int64_t s = 0; s < view.slots(); ++s) memory[s] += mean_weight(view, s);
+  }
+};
+
+KVCOST_POLICY("h2o", H2o);
+
+}  // namespace kvcost
