@@ -17,7 +17,8 @@ output_of() {
   mapfile -t words < <(printf '%s\n' "$1" | xargs printf '%s\n')
   case ${words[0]:-} in
     table | budget | list) ;;
-    *) fail "'kvcost $1': only table, budget and list are run" ;;
+    recall) [[ ${words[1]:-} == --table ]] || fail "'kvcost $1': only recall --table FILE is run" ;;
+    *) fail "'kvcost $1': only table, budget, list and recall --table are run" ;;
   esac
   (cd -- "$root" && "$kvcost" "${words[@]}") || fail "'kvcost $1' failed"
 }

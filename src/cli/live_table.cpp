@@ -100,8 +100,8 @@ class PlainProgress : public RunProgress {
   void start(const Plan& plan) override {
     tally_.start(plan);
     std::fprintf(stderr, "%s",
-                 fmt::format("{}: {} rows, {} windows, {}\n", plan.name, plan.rows.size(),
-                             plan.windows.size(), plan.model)
+                 fmt::format("{}: {} rows, {} {}s, {}\n", plan.name, plan.rows.size(), plan.windows.size(),
+                             plan.window_name, plan.model)
                      .c_str());
   }
   void unit(int64_t window, size_t row, const Unit& unit, bool reused) override {
@@ -119,9 +119,9 @@ class PlainProgress : public RunProgress {
     std::string time = reused ? "measured before" : fmt::format("{:.1f} s", unit.seconds);
     std::string left = tally_.time_left();
     std::fprintf(stderr, "%s",
-                 fmt::format("[{}/{}] window {}, {}{}: {:.4f} bits, {}{}\n", tally_.done(), tally_.total(),
-                             window + 1, tally_.plan().rows[row], what, mean(unit.loss_bits), time,
-                             left.empty() ? "" : ", " + left)
+                 fmt::format("[{}/{}] {} {}, {}{}: {:.4f} bits, {}{}\n", tally_.done(), tally_.total(),
+                             tally_.plan().window_name, window + 1, tally_.plan().rows[row], what,
+                             mean(unit.loss_bits), time, left.empty() ? "" : ", " + left)
                      .c_str());
   }
   Tally tally_;

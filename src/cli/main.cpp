@@ -56,10 +56,12 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", KVCOST_VERSION);
   app.require_subcommand(1);
   register_run(app);
+  register_recall(app);
   register_validate(app);
   register_list(app);
   register_inspect(app);
   register_table(app);
+  register_plot(app);
   register_budget(app);
   register_stats(app);
   try {

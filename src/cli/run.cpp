@@ -8,6 +8,7 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/experiment_options.h"
+#include "src/cli/interrupted.h"
 #include "src/cli/live_table.h"
 #include "src/harness/open_model.h"
 #include "src/harness/runner.h"
@@ -22,13 +23,6 @@ struct Options {
   ExperimentChanges changes;
   std::string out = "results", store = "runs", shard = "1/1";
 };
-
-/// Finished units are whole files, so there is nothing to save: only calls that are safe in a handler.
-extern "C" void interrupted(int) {
-  constexpr char kMessage[] = "\nkvcost: interrupted; the same command goes on from here\n";
-  [[maybe_unused]] auto written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
-  _exit(130);
-}
 
 nlohmann::json statistics_of(const std::vector<LayerKv>& layers, const Decoder& decoder) {
   std::vector<KeyStatistics> all;
@@ -55,7 +49,12 @@ void run(const Options& options) {
     result = run_experiment(experiment, run_options, *progress);
   }
   if (result) {
-    fmt::print("{}", table(std::span(&*result, 1), {}));
+    std::optional<Losses> losses;
+    if (wants_losses(*result, {})) {
+      std::filesystem::path path = std::filesystem::path(options.out) / (experiment.name + ".safetensors");
+      losses = read_losses(path, *result);
+    }
+    fmt::print("{}", table(std::span(&*result, 1), {}, std::span(&losses, 1)));
   } else {
     fmt::print("shard {} is done; the shard that finishes last writes {}/{}.json\n", options.shard,
                options.out, experiment.name);

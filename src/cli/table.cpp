@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,12 +32,32 @@ TableFormat format_of(const std::string& name) {
   throw InputError(fmt::format("--format: unknown '{}'{}", name, hint(name, valid)));
 }
 
+/// Positions cannot do without; the gap closed has no interval then.
+std::optional<Losses> losses_beside(const std::filesystem::path& result_path, const ResultFile& result,
+                                    const TableOptions& options) {
+  std::filesystem::path path = losses_path(result_path);
+  if (!wants_losses(result, options)) return std::nullopt;
+  if (options.position_blocks == 0 && !std::filesystem::exists(path)) return std::nullopt;
+  return read_losses(path, result);
+}
+
 void run(TableCommand& command) {
   command.options.format = format_of(command.format);
+  if (command.options.position_blocks < 0) {
+    throw InputError(
+        fmt::format("--by-position: found {}, expected at least 1", command.options.position_blocks));
+  }
+  if (command.options.position_blocks > 0 && (command.options.beside || !command.published.empty())) {
+    throw InputError("--by-position: cannot be given with --beside or --published");
+  }
   std::vector<ResultFile> results;
-  for (const std::string& path : command.results) results.push_back(read_result(path));
+  std::vector<std::optional<Losses>> losses;
+  for (const std::string& path : command.results) {
+    results.push_back(read_result(path));
+    losses.push_back(losses_beside(path, results.back(), command.options));
+  }
   if (command.published.empty()) {
-    fmt::print("{}", table(results, command.options));
+    fmt::print("{}", table(results, command.options, losses));
     return;
   }
   if (results.size() != 1) {
@@ -54,6 +76,9 @@ void register_table(CLI::App& app) {
   sub->add_flag("--measures", command->options.measures,
                 "KL, top-1 agreement, probability change, tokens kept and time too");
   sub->add_flag("--beside", command->options.beside, "several results side by side, losses only");
+  sub->add_option("--by-position", command->options.position_blocks,
+                  "the loss in N blocks of positions of the scored part too")
+      ->type_name("N");
   sub->add_option("--published", command->published,
                   "numbers to compare one result with, e.g. data/published/eviction_and_quantization.json")
       ->type_name("FILE");

@@ -17,13 +17,21 @@ struct ValidateOptions {
   bool list_rows = false;
 };
 
+std::string what_is_asked(const Experiment& experiment) {
+  if (experiment.recall) {
+    return fmt::format("recall in {} cases at {} depths of {} tokens", experiment.recall->cases,
+                       experiment.recall->depths.size(), experiment.recall->context_tokens);
+  }
+  return fmt::format("{} windows of {} tokens, {} scored", experiment.windows, experiment.length,
+                     experiment.scored);
+}
+
 void validate(const ValidateOptions& options) {
   for (const std::string& path : options.configs) {
     Experiment experiment = read_experiment(path, options.changes);
     for (const RowSpec& row : experiment.rows) RowCache(row.config(), path + ": " + row.path);
-    fmt::print("{}: good: {}, {} rows and the full cache, {} windows of {} tokens, {} scored\n", path,
-               experiment.model, experiment.rows.size(), experiment.windows, experiment.length,
-               experiment.scored);
+    fmt::print("{}: good: {}, {} rows and the full cache, {}\n", path, experiment.model,
+               experiment.rows.size(), what_is_asked(experiment));
     if (!options.list_rows) continue;
     for (const RowSpec& row : experiment.rows) fmt::print("  {}  {}\n", row.name, row.config().dump());
   }

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "src/base/error.h"
+#include "src/base/splitmix.h"
 
 namespace kvcost {
 namespace {
@@ -25,14 +26,6 @@ void finish(Unit& unit, const CacheReport& report, Clock::time_point start) {
   unit.changed = report.changed;
   unit.seconds = seconds_since(start);
   unit.capability = at::get_cpu_capability();
-}
-
-/// SplitMix64: a published 64-bit mixer, so that the numbers do not depend on a library.
-uint64_t next_random(uint64_t& state) {
-  uint64_t z = (state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
 }
 
 }  // namespace

@@ -292,6 +292,10 @@ Shard Shard::parse(const std::string& text) {
 
 std::optional<ResultFile> run_experiment(const Experiment& experiment, const RunOptions& options,
                                          RunProgress& progress) {
+  if (experiment.recall) {
+    throw InputError(
+        fmt::format("{}: found \"recall\", expected \"windows\": kvcost recall runs it", experiment.name));
+  }
   return Run(experiment, options, progress).all_windows();
 }
 

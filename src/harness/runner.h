@@ -39,6 +39,7 @@ class RunProgress {
     std::vector<std::string> rows, sections;
     std::vector<int64_t> windows;  ///< of this shard
     int64_t perturbed_units = 0;   ///< of this shard
+    std::string window_name = "window";
   };
   virtual void start(const Plan&) {}
   /// `reused`: it was in the store already.

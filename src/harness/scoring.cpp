@@ -187,11 +187,17 @@ void FullDistribution::compare(const LogitsFunction& logits, int64_t same, Unit&
 
 std::vector<double> losses_bits(const LogitsFunction& logits, int64_t vocabulary,
                                 std::span<const int32_t> targets) {
-  std::vector<double> losses;
-  for (const auto& position : run(logits, vocabulary, targets, nullptr, nullptr)) {
-    losses.push_back(position.loss_bits());
+  return score_answer(logits, vocabulary, targets).loss_bits;
+}
+
+AnswerScores score_answer(const LogitsFunction& logits, int64_t vocabulary,
+                          std::span<const int32_t> targets) {
+  AnswerScores scores;
+  for (const Running& position : run(logits, vocabulary, targets, nullptr, nullptr)) {
+    scores.is_top1.push_back(position.top1 == targets[scores.loss_bits.size()]);
+    scores.loss_bits.push_back(position.loss_bits());
   }
-  return losses;
+  return scores;
 }
 
 }  // namespace kvcost

@@ -40,4 +40,12 @@ class FullDistribution {
 std::vector<double> losses_bits(const LogitsFunction& logits, int64_t vocabulary,
                                 std::span<const int32_t> targets);
 
+/// Losses, and whether the true token is the most probable one (the first of equals): what greedy decoding
+/// says.
+struct AnswerScores {
+  std::vector<double> loss_bits;
+  std::vector<uint8_t> is_top1;
+};
+AnswerScores score_answer(const LogitsFunction& logits, int64_t vocabulary, std::span<const int32_t> targets);
+
 }  // namespace kvcost

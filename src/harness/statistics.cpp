@@ -1,5 +1,6 @@
 #include "src/harness/statistics.h"
 
+#include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
@@ -21,6 +22,13 @@ double standard_deviation(std::span<const double> values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
+namespace {
+
+/// Student's t for a 95% interval of a mean of `count` values.
+double t_of(double count) { return boost::math::quantile(boost::math::students_t(count - 1), 0.975); }
+
+}  // namespace
+
 PairedDifference paired_difference(std::span<const std::vector<double>> row,
                                    std::span<const std::vector<double>> full) {
   if (row.size() != full.size()) throw Failure("paired losses: another number of windows");
@@ -36,12 +44,33 @@ PairedDifference paired_difference(std::span<const std::vector<double>> row,
   paired.standard_error = standard_deviation(all) / std::sqrt(static_cast<double>(all.size()));
   if (windows.size() > 1) {
     auto count = static_cast<double>(windows.size());
-    double t = boost::math::quantile(boost::math::students_t(count - 1), 0.975);
-    double half = t * standard_deviation(windows) / std::sqrt(count);
+    double half = t_of(count) * standard_deviation(windows) / std::sqrt(count);
     paired.low = mean(windows) - half;
     paired.high = mean(windows) + half;
   }
   return paired;
+}
+
+RatioOfMeans ratio_of_means(std::span<const double> numerators, std::span<const double> denominators) {
+  if (numerators.size() != denominators.size()) throw Failure("ratio of means: another number of windows");
+  double a = mean(numerators), b = mean(denominators);
+  RatioOfMeans out;
+  out.ratio = b == 0 ? std::numeric_limits<double>::quiet_NaN() : a / b;
+  if (numerators.size() < 2 || b == 0) return out;
+  // (a - g b)^2 <= t^2 var(a - g b), a quadratic in g.
+  auto count = static_cast<double>(numerators.size());
+  double aa = 0, ab = 0, bb = 0;
+  for (size_t i = 0; i < numerators.size(); ++i) {
+    double x = numerators[i] - a, y = denominators[i] - b;
+    aa += x * x, ab += x * y, bb += y * y;
+  }
+  double scale = t_of(count) * t_of(count) / ((count - 1) * count);
+  double second = b * b - scale * bb, first = a * b - scale * ab, constant = a * a - scale * aa;
+  if (second <= 0) return out;
+  double root = std::sqrt(std::max(0.0, first * first - second * constant));
+  out.low = (first - root) / second;
+  out.high = (first + root) / second;
+  return out;
 }
 
 }  // namespace kvcost

@@ -23,4 +23,15 @@ struct PairedDifference {
 PairedDifference paired_difference(std::span<const std::vector<double>> row,
                                    std::span<const std::vector<double>> full);
 
+/// Sum of numerators over sum of denominators, one of each a window.
+struct RatioOfMeans {
+  double ratio = 0;  ///< NaN if the denominators sum to 0
+  /// Fieller's 95% interval: every g for which the t interval of the mean of numerator - g * denominator
+  /// holds 0. None with one window, or when the denominators' own t interval holds 0 (then no g is ruled out
+  /// far from the ratio).
+  std::optional<double> low, high;
+};
+
+RatioOfMeans ratio_of_means(std::span<const double> numerators, std::span<const double> denominators);
+
 }  // namespace kvcost

@@ -12,14 +12,16 @@ namespace kvcost {
 namespace {
 
 nlohmann::json identity_json(const UnitIdentity& identity) {
-  return {{"numerics_version", kNumericsVersion},
-          {"weights", identity.weights_sha256},
-          {"tokenizer", identity.tokenizer_sha256},
-          {"ids", identity.ids_sha256},
-          {"dtype", identity.dtype},
-          {"scored", identity.scored},
-          {"row", identity.row},
-          {"perturb", identity.perturb}};
+  nlohmann::json all = {{"numerics_version", kNumericsVersion},
+                        {"weights", identity.weights_sha256},
+                        {"tokenizer", identity.tokenizer_sha256},
+                        {"ids", identity.ids_sha256},
+                        {"dtype", identity.dtype},
+                        {"scored", identity.scored},
+                        {"row", identity.row},
+                        {"perturb", identity.perturb}};
+  if (!identity.answers.is_null()) all["answers"] = identity.answers;
+  return all;
 }
 
 template <class T>
@@ -34,6 +36,7 @@ std::string checksum(const Unit& unit, const std::string& facts) {
   all += raw(unit.kl_bits);
   all += raw(unit.true_probability_change);
   all += raw(unit.top1_agrees);
+  all += raw(unit.is_top1);
   return sha256(all);
 }
 
@@ -52,7 +55,8 @@ std::string facts_text(const Unit& unit) {
 bool has_size(const Unit& unit, size_t scored) {
   size_t rest = unit.kl_bits.size();
   return unit.loss_bits.size() == scored && (rest == scored || rest == 0) &&
-         unit.true_probability_change.size() == rest && unit.top1_agrees.size() == rest;
+         unit.true_probability_change.size() == rest && unit.top1_agrees.size() == rest &&
+         (unit.is_top1.size() == scored || unit.is_top1.empty());
 }
 
 Unit read_unit(const std::filesystem::path& path, const std::string& key, size_t scored) {
@@ -70,6 +74,7 @@ Unit read_unit(const std::filesystem::path& path, const std::string& key, size_t
     unit.true_probability_change = file.numbers<double>("true_probability_change");
     unit.top1_agrees = file.numbers<uint8_t>("top1_agrees");
   }
+  if (file.find("is_top1") != nullptr) unit.is_top1 = file.numbers<uint8_t>("is_top1");
   std::string text = meta("facts");
   if (meta("checksum") != checksum(unit, text)) throw InputError("the checksum does not fit");
   if (!has_size(unit, scored)) throw InputError(fmt::format("not of {} scored tokens", scored));
@@ -137,6 +142,7 @@ void UnitStore::put(const std::string& key, const UnitIdentity& identity, const 
     writer.add("true_probability_change", unit.true_probability_change);
     writer.add("top1_agrees", unit.top1_agrees);
   }
+  if (!unit.is_top1.empty()) writer.add("is_top1", unit.is_top1);
   writer.write(path_of(key));
 }
 

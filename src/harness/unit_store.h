@@ -18,6 +18,8 @@ struct Unit {
   /// Against the full cache; empty in a perturbed unit.
   std::vector<double> kl_bits, true_probability_change;
   std::vector<uint8_t> top1_agrees;
+  /// Of answers (UnitIdentity::answers): whether the true token is the most probable. Empty in other units.
+  std::vector<uint8_t> is_top1;
   double tokens_kept = 0, stored_bytes_per_token = 0, effective_bits = 0;
   bool evicted = false, changed = false;
   double seconds = 0;
@@ -31,6 +33,8 @@ struct UnitIdentity {
   int64_t scored = 0;
   nlohmann::json row;      ///< RowSpec::config()
   nlohmann::json perturb;  ///< null, or {relative, seed, repeat, window}
+  /// null, or {positions, decided_at}: only these tokens are scored.
+  nlohmann::json answers = nullptr;
 
   /// SHA-256 of the canonical JSON of all of it and kNumericsVersion.
   std::string key() const;

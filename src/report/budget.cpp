@@ -315,17 +315,20 @@ RowBudget row_budget(const CacheModel& model, const BudgetRequest& request, cons
   const int64_t T = shape.tokens;
   const Side sides[] = {make_side(cache.key_codec(), row, "keys", shape, cache.exact_last()),
                         make_side(cache.value_codec(), row, "values", shape, cache.exact_last())};
-  const auto* by_position = dynamic_cast<const PositionPolicy*>(cache.policy());
+  const auto policies = cache.policies(shape.layers);
   std::vector<int32_t> evicted_at(static_cast<size_t>(shape.kv_heads * T), kNever), before;
-  if (cache.policy() != nullptr && by_position == nullptr) {
-    int64_t held = std::min(cache.policy()->capacity(), T);
-    for (int64_t h = 0; h < shape.kv_heads; ++h) std::fill_n(evicted_at.begin() + h * T, T - held, 0);
-  }
-
   LayerBudget layer, all;
   for (shape.layer = 0; shape.layer < shape.layers; ++shape.layer) {
-    for (int64_t h = 0; by_position != nullptr && h < shape.kv_heads; ++h) {
-      by_position->lifetimes(shape, h, std::span(evicted_at.data() + h * T, static_cast<size_t>(T)));
+    const Policy* policy = policies.empty() ? nullptr : policies[shape.layer].get();
+    const auto* by_position = dynamic_cast<const PositionPolicy*>(policy);
+    for (int64_t h = 0; policy != nullptr && h < shape.kv_heads; ++h) {
+      const std::span head(evicted_at.data() + h * T, static_cast<size_t>(T));
+      if (by_position != nullptr) {
+        by_position->lifetimes(shape, h, head);
+      } else {
+        std::fill(head.begin(), head.end(), kNever);
+        std::fill_n(head.begin(), T - std::min(policy->tokens_held(shape), T), 0);
+      }
     }
     if (shape.layer == 0 || evicted_at != before) {
       layer = layer_budget(sides, shape, evicted_at, request.block);

@@ -1,5 +1,6 @@
-// report/: what people read: tables, comparisons with published numbers, memory budgets, key statistics.
-// It formats what the harness measured; it measures no loss, and it returns strings: only cli/ prints.
+// report/: what people read: tables, plots, comparisons with published numbers, memory budgets, key
+// statistics. It formats what the harness measured; it measures no loss, and it returns strings: only cli/
+// prints.
 #pragma once
 #include <cstddef>
 #include <cstdint>

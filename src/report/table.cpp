@@ -6,7 +6,10 @@
 #include <cmath>
 #include <optional>
 
+#include "src/base/error.h"
 #include "src/base/printable.h"
+#include "src/report/by_position.h"
+#include "src/report/gap.h"
 #include "src/report/layout.h"
 
 namespace kvcost {
@@ -155,7 +158,30 @@ TextGrid measures_grid(const ResultFile& result) {
   return grid;
 }
 
-std::string one_result(const ResultFile& result, const TableOptions& options, bool titled) {
+/// Grids below the main one, each with a line that says what it is.
+std::string extras(const ResultFile& result, const TableOptions& options, const Losses* losses) {
+  bool text = options.format == TableFormat::text;
+  std::string out;
+  auto add = [&](const std::string& title, const TextGrid& grid) {
+    out +=
+        "\n" + (title.empty() ? "" : title + (text ? "\n" : "\n\n")) + (text ? grid.text() : grid.markdown());
+  };
+  if (std::vector<Gap> gaps = gaps_closed(result, losses); !gaps.empty()) add("", gap_grid(result, gaps));
+  if (options.position_blocks > 0 && losses != nullptr) {
+    std::string title =
+        "loss by position in the window: the full cache's, and what each row adds (bits per token)";
+    for (const TextGrid& grid :
+         position_grids(result, *losses, position_blocks(result, options.position_blocks))) {
+      add(title, grid);
+      title.clear();
+    }
+  }
+  if (options.measures) add("", measures_grid(result));
+  return out;
+}
+
+std::string one_result(const ResultFile& result, const TableOptions& options, const Losses* losses,
+                       bool titled) {
   bool text = options.format == TableFormat::text;
   std::string out;
   if (titled) out += (text ? "" : "### ") + printable(result.name) + "\n" + (text ? "" : "\n");
@@ -166,16 +192,14 @@ std::string one_result(const ResultFile& result, const TableOptions& options, bo
       line.heading(note);
       out += line.text();
     }
-    if (options.measures) out += "\n" + measures_grid(result).text();
-    return out;
+    return out + extras(result, options, losses);
   }
   out += full_line(result) + "\n\n" + main_grid(result, true).markdown() + "\n";
   for (std::string note : notes(result)) {
     if (note.starts_with("*")) note.insert(0, "\\");
     out += note + "  \n";
   }
-  if (options.measures) out += "\n" + measures_grid(result).markdown();
-  return out;
+  return out + extras(result, options, losses);
 }
 
 /// Losses of several results in one grid; a row's place is where the first result that has it puts it.
@@ -227,10 +251,9 @@ std::string csv_value(const Json& value) {
   return csv_field(value.dump());
 }
 
-std::string csv(std::span<const ResultFile> results) {
+std::string csv(const Json& results) {
   std::string out;
-  for (const ResultFile& result : results) {
-    Json whole = result_to_json(result);
+  for (Json whole : results) {
     Json rows = whole["rows"];
     whole.erase("rows");
     for (const Json& row : rows) {
@@ -249,6 +272,46 @@ std::string csv(std::span<const ResultFile> results) {
 }
 
 Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+void add_gaps(Json& rows, const std::vector<Gap>& gaps) {
+  for (Json& row : rows) {
+    for (const char* field : {"gap_closed", "gap_closed_low", "gap_closed_high"}) row[field] = nullptr;
+  }
+  for (const Gap& gap : gaps) {
+    for (const GapClosed& closed : gap.rows) {
+      rows[closed.row]["gap_closed"] = optional_number(closed.closed);
+      rows[closed.row]["gap_closed_low"] = optional_number(closed.low);
+      rows[closed.row]["gap_closed_high"] = optional_number(closed.high);
+    }
+  }
+}
+
+void add_positions(Json& rows, const ResultFile& result, const Losses* losses, int64_t count) {
+  std::vector<PositionBlock> blocks = position_blocks(result, count);
+  Json firsts = Json::array();
+  for (const PositionBlock& block : blocks) firsts.push_back(block.first);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    rows[r]["block_first_positions"] = firsts;
+    rows[r]["block_loss_bits"] =
+        losses != nullptr ? Json(block_means(losses->rows[r], result, blocks)) : Json(nullptr);
+  }
+}
+
+/// The gap closed is a field of every row as soon as one result has it: a CSV has one header.
+Json whole_results(std::span<const ResultFile> results, const TableOptions& options, auto&& losses_of) {
+  bool any = std::any_of(results.begin(), results.end(),
+                         [](const ResultFile& result) { return !gaps_closed(result, nullptr).empty(); });
+  Json list = Json::array();
+  for (size_t i = 0; i < results.size(); ++i) {
+    Json whole = result_to_json(results[i]);
+    if (any) add_gaps(whole["rows"], gaps_closed(results[i], losses_of(i)));
+    if (options.position_blocks > 0) {
+      add_positions(whole["rows"], results[i], losses_of(i), options.position_blocks);
+    }
+    list.push_back(std::move(whole));
+  }
+  return list;
+}
 
 }  // namespace
 
@@ -305,23 +368,27 @@ nlohmann::ordered_json result_to_json(const ResultFile& result) {
           {"rows", rows}};
 }
 
-std::string table(std::span<const ResultFile> results, const TableOptions& options) {
+bool wants_losses(const ResultFile& result, const TableOptions& options) {
+  return options.position_blocks > 0 || !gaps_closed(result, nullptr).empty();
+}
+
+std::string table(std::span<const ResultFile> results, const TableOptions& options,
+                  std::span<const std::optional<Losses>> losses) {
+  if (!losses.empty() && losses.size() != results.size()) throw Failure("table: not one entry a result");
+  auto losses_of = [&](size_t i) { return losses.empty() || !losses[i] ? nullptr : &*losses[i]; };
   switch (options.format) {
     case TableFormat::csv:
-      return csv(results);
-    case TableFormat::json: {
-      Json list = Json::array();
-      for (const ResultFile& result : results) list.push_back(result_to_json(result));
-      return list.dump(2) + "\n";
-    }
+      return csv(whole_results(results, options, losses_of));
+    case TableFormat::json:
+      return whole_results(results, options, losses_of).dump(2) + "\n";
     case TableFormat::text:
     case TableFormat::markdown:
       break;
   }
   if (options.beside && results.size() > 1) return beside(results, options.format);
   std::string out;
-  for (const ResultFile& result : results) {
-    out += (out.empty() ? "" : "\n") + one_result(result, options, results.size() > 1);
+  for (size_t i = 0; i < results.size(); ++i) {
+    out += (out.empty() ? "" : "\n") + one_result(results[i], options, losses_of(i), results.size() > 1);
   }
   return out;
 }

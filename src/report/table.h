@@ -1,9 +1,12 @@
 #pragma once
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "src/harness/config/result_file.h"
+#include "src/harness/losses.h"
 
 namespace kvcost {
 
@@ -16,12 +19,20 @@ struct TableOptions {
   /// Several results: their losses side by side, rows matched by section and name. Otherwise one after
   /// another.
   bool beside = false;
+  /// Adds the loss in this many blocks of positions; 0: none.
+  int64_t position_blocks = 0;
 };
+
+/// Whether per-token losses would add to the table of `result`; only positions cannot do without.
+bool wants_losses(const ResultFile& result, const TableOptions& options);
 
 /// Results laid out as the published table: one line a row, sections as headings. Text is at most kWidestLine
 /// columns wide, except that `beside` widens it for each result that does not fit. CSV has one line a row
-/// with every field of the row and of its result; JSON is a list of whole results.
-std::string table(std::span<const ResultFile> results, const TableOptions& options);
+/// with every field of the row and of its result; JSON is a list of whole results. Where a result has rows of
+/// random and of oracle eviction at one capacity, the gap closed by the others too. `losses`: one entry a
+/// result, or none at all.
+std::string table(std::span<const ResultFile> results, const TableOptions& options,
+                  std::span<const std::optional<Losses>> losses = {});
 
 /// Every field of a result.
 nlohmann::ordered_json result_to_json(const ResultFile& result);

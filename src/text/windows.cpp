@@ -14,7 +14,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> list_files(const std::vector<fs::path>& paths) {
+std::vector<int32_t> read_ids(std::string_view text, const std::string& file, int64_t vocabulary) {
+  nlohmann::json document = parse_json(text, file);
+  JsonView list(document, file);
+  std::vector<int32_t> ids(list.array_size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const nlohmann::json& value = document[i];
+    bool fits = value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() < vocabulary;
+    if (!fits) list.item(i).expected(fmt::format("a token id from 0 to {}", vocabulary - 1));
+    ids[i] = value.get<int32_t>();
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::vector<fs::path> text_files(const std::vector<fs::path>& paths) {
   std::vector<fs::path> files;
   for (const fs::path& path : paths) {
     if (!fs::is_directory(path)) {
@@ -31,26 +46,11 @@ std::vector<fs::path> list_files(const std::vector<fs::path>& paths) {
   return files;
 }
 
-std::vector<int32_t> read_ids(std::string_view text, const std::string& file, int64_t vocabulary) {
-  nlohmann::json document = parse_json(text, file);
-  JsonView list(document, file);
-  std::vector<int32_t> ids(list.array_size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const nlohmann::json& value = document[i];
-    bool fits = value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() < vocabulary;
-    if (!fits) list.item(i).expected(fmt::format("a token id from 0 to {}", vocabulary - 1));
-    ids[i] = value.get<int32_t>();
-  }
-  return ids;
-}
-
-}  // namespace
-
 Corpus read_corpus(const std::vector<fs::path>& paths, const Tokenizer& tokenizer, int64_t vocabulary,
                    bool special_tokens) {
   Corpus corpus;
   std::string digests;
-  for (const fs::path& path : list_files(paths)) {
+  for (const fs::path& path : text_files(paths)) {
     std::string file = path.string();
     std::string text = read_text(path);
     Document document{file, {}};

@@ -23,9 +23,13 @@ struct Corpus {
   std::optional<int32_t> bos;
 };
 
-/// `paths`: files, or folders standing for their regular files in name order, hidden ones left out. A .json
-/// file is a list of ids (all below `vocabulary`), taken as it is; anything else is UTF-8 text, before which
-/// BOS is put if the tokenizer adds one by default. Each file is one document.
+/// `paths`: files, or folders standing for their regular files in name order, hidden ones left out.
+/// InputError for a folder without files.
+std::vector<std::filesystem::path> text_files(const std::vector<std::filesystem::path>& paths);
+
+/// `paths`: as text_files() takes them. A .json file is a list of ids (all below `vocabulary`), taken as it
+/// is; anything else is UTF-8 text, before which BOS is put if the tokenizer adds one by default. Each file
+/// is one document.
 Corpus read_corpus(const std::vector<std::filesystem::path>& paths, const Tokenizer& tokenizer,
                    int64_t vocabulary, bool special_tokens);
 

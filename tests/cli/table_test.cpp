@@ -9,7 +9,7 @@
 #include "src/base/file.h"
 #include "src/report/budget.h"
 #include "tests/cli/command.h"
-#include "tests/report/sample_result.h"
+#include "tests/report/sample_losses.h"
 
 namespace kvcost {
 namespace {
@@ -82,6 +82,34 @@ TEST_F(TableCommand, RefusesMalformedResultsInOneLine) {
   expect_refusal(kvcost("table " + path("good.json") + " --published " + path("good.json")), "good.json");
   expect_refusal(kvcost("table " + path("good.json") + " " + path("good.json") + " --published x"),
                  "--published");
+}
+
+TEST_F(TableCommand, LossByPositionNeedsTheLosses) {
+  expect_refusal(kvcost("table " + path("good.json") + " --by-position 4"), "good.safetensors: cannot open");
+  expect_refusal(kvcost("table " + path("good.json") + " --by-position -1"), "--by-position: found -1");
+  expect_refusal(kvcost("table " + path("good.json") + " --by-position 4 --beside"), "--beside");
+  ResultFile result = read_result(path("good.json"));
+  std::vector<std::optional<Losses>> losses = {sample_losses(result)};
+  write_sample_losses(*losses[0], result, path("good.safetensors"));
+  EXPECT_EQ(kvcost("table " + path("good.json") + " --by-position 4").output,
+            table(std::span(&result, 1), {.position_blocks = 4}, losses));
+}
+
+TEST_F(TableCommand, TheGapClosedHasAnIntervalIfTheLossesAreThere) {
+  ResultFile result = sample_result();
+  const char* policies[] = {"random", "h2o", "oracle"};
+  for (size_t i = 0; i < 3; ++i) {
+    result.rows[i + 1].config = {{"evict", {{"policy", policies[i]}, {"capacity", 512}}}};
+  }
+  result.rows[3].delta_bits = 0.1, result.rows[3].loss_bits = 3.163;
+  write_result(result, path("good.json"));
+  std::string arguments = "table " + path("good.json") + " --format json";
+  auto row = nlohmann::json::parse(kvcost(arguments).output)[0]["rows"][2];
+  EXPECT_NEAR(row["gap_closed"].get<double>(), 1.722 / 1.794, 1e-9);
+  EXPECT_TRUE(row["gap_closed_low"].is_null());
+  write_sample_losses(sample_losses(result), result, path("good.safetensors"));
+  row = nlohmann::json::parse(kvcost(arguments).output)[0]["rows"][2];
+  EXPECT_LT(row["gap_closed_low"].get<double>(), row["gap_closed"].get<double>());
 }
 
 TEST_F(TableCommand, Budget) {

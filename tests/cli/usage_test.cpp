@@ -79,9 +79,10 @@ TEST_F(Usage, ValidateChecksKnobsWithoutAModel) {
   EXPECT_EQ(refusal({"validate",
                      config(R"({"name": "a"}, {"name": "b", "evict": {"policy": "snks", "capacity": 4}})")}),
             "c.json: rows[1].evict.policy: unknown 'snks', did you mean 'sinks'?");
-  EXPECT_EQ(refusal({"validate", config(R"({"name": "a",
+  EXPECT_EQ(
+      refusal({"validate", config(R"({"name": "a",
                 "evict": {"policy": "window", "capacity": 4, "sinks": 3}})")}),
-            "c.json: rows[0].evict.sinks: unknown setting, expected one of capacity, policy, positions");
+      "c.json: rows[0].evict.sinks: unknown setting, expected one of budgets, capacity, policy, positions");
 }
 
 TEST_F(Usage, ValidateAcceptsEveryShippedConfig) {

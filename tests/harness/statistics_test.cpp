@@ -56,4 +56,30 @@ TEST(Statistics, OneTokenHasNoStandardError) {
   EXPECT_THROW(paired_difference(losses(1, 3, true), losses(1, 4, false)), Failure);
 }
 
+TEST(Statistics, RatioOfMeansHoldsEveryRatioThatTheWindowsAllow) {
+  std::vector<double> a = {0.9, 0.4, 0.7, 0.55}, b = {1.0, 0.7, 0.8, 0.75};
+  RatioOfMeans ratio = ratio_of_means(a, b);
+  EXPECT_NEAR(ratio.ratio, 2.55 / 3.25, 1e-12);
+  ASSERT_TRUE(ratio.low && ratio.high);
+  EXPECT_LT(*ratio.low, ratio.ratio);
+  EXPECT_GT(*ratio.high, ratio.ratio);
+  // At either end the t interval of a - g b just reaches 0.
+  for (double g : {*ratio.low, *ratio.high}) {
+    Windows row, full;
+    for (size_t i = 0; i < a.size(); ++i) row.push_back({a[i]}), full.push_back({g * b[i]});
+    PairedDifference paired = paired_difference(row, full);
+    EXPECT_NEAR(std::min(std::abs(*paired.low), std::abs(*paired.high)), 0, 1e-12);
+  }
+  EXPECT_NEAR(*ratio_of_means(b, b).low, 1, 1e-7) << "a ratio that no window changes is exact";
+  EXPECT_NEAR(*ratio_of_means(b, b).high, 1, 1e-7);
+}
+
+TEST(Statistics, RatioOfMeansHasNoIntervalWhereNoneIsBounded) {
+  EXPECT_FALSE(ratio_of_means(std::vector<double>{0.5}, std::vector<double>{1.0}).low);
+  // The denominators' own interval holds 0.
+  EXPECT_FALSE(ratio_of_means(std::vector<double>{0.5, 0.6}, std::vector<double>{-1.0, 2.0}).low);
+  EXPECT_TRUE(std::isnan(ratio_of_means(std::vector<double>{1, 2}, std::vector<double>{0, 0}).ratio));
+  EXPECT_THROW(ratio_of_means(std::vector<double>{1, 2}, std::vector<double>{1}), Failure);
+}
+
 }  // namespace kvcost

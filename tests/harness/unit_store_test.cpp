@@ -99,6 +99,22 @@ TEST_F(UnitStoreTest, AnyDamageMakesAUnitAbsentWithANote) {
   EXPECT_FALSE(units.find(key, 4).has_value()) << "another number of scored tokens";
 }
 
+TEST_F(UnitStoreTest, AnswersHaveAKeyOfTheirOwn) {
+  EXPECT_EQ(identity().key(), "b27ba92a73b43ae01bf21ec066bd6ff2ecfd841bafc456c1e899643b553d8116")
+      << "units measured before answers were known keep their names";
+  UnitIdentity asked = identity();
+  asked.answers = {{"positions", {1, 2, 3}}, {"decided_at", 2}};
+  EXPECT_NE(asked.key(), identity().key());
+  Unit unit;
+  unit.loss_bits = {1, 2, 3}, unit.is_top1 = {1, 0, 1};
+  store().put(asked.key(), asked, unit);
+  auto back = store().find(asked.key(), 3);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->is_top1, unit.is_top1);
+  unit.is_top1 = {1};
+  EXPECT_ANY_THROW(store().put(asked.key(), asked, unit));
+}
+
 TEST_F(UnitStoreTest, EveryPartOfTheIdentityChangesTheKey) {
   std::set<std::string> keys = {identity().key()};
   auto add = [&](auto&& change) {

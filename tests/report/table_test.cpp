@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "src/report/layout.h"
-#include "tests/report/sample_result.h"
+#include "tests/report/sample_losses.h"
 
 namespace kvcost {
 namespace {
@@ -145,6 +145,30 @@ TEST(Table, MeasuresAreThereWhenAskedFor) {
   EXPECT_NE(text.find("0.1250      75.00%         -0.0625        512.0     8.25\n"), std::string::npos)
       << text;
   EXPECT_EQ(text_of(sample_result()).find("75.00%"), std::string::npos);
+}
+
+TEST(Table, LossByPosition) {
+  ResultFile result = sample_result();
+  std::optional<Losses> losses = sample_losses(result);
+  auto printed = [&](TableOptions options) {
+    return table(std::span(&result, 1), options, std::span(&losses, 1));
+  };
+  std::string text = printed({.position_blocks = 4});
+  EXPECT_NE(text.find("from position                                      1,024   1,280   1,536   1,792\n"
+                      "full cache                                         2.688   2.938   3.188   3.438\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("the last 512 tokens                             +1.894  +1.894"), std::string::npos);
+  EXPECT_EQ(count_of(printed({.position_blocks = 20}), "from position"), 3u) << "8, 8 and 4 blocks";
+  for (const std::string& line : lines_of(printed({.position_blocks = 20}))) {
+    EXPECT_LE(display_width(line), kWidestLine) << line;
+  }
+  auto row =
+      nlohmann::json::parse(printed({.format = TableFormat::json, .position_blocks = 2}))[0]["rows"][1];
+  EXPECT_EQ(row["block_first_positions"], nlohmann::json({1024, 1536}));
+  EXPECT_NEAR(row["block_loss_bits"][1].get<double>(), 4.957 + 0.25, 1e-9);
+  EXPECT_NE(printed({.format = TableFormat::csv, .position_blocks = 2}).find("\"[1024,1536]\""),
+            std::string::npos);
 }
 
 }  // namespace kvcost

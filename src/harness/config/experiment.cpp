@@ -103,7 +103,41 @@ void keep_matching_rows(std::vector<RowSpec>& rows, const std::string& pattern) 
 void apply(OrderedJson& config, const ExperimentChanges& changes) {
   for (const std::string& assignment : changes.set) apply_override(config, assignment);
   if (changes.windows) apply_override(config, fmt::format("windows.count={}", *changes.windows));
+  if (changes.cases) apply_override(config, fmt::format("recall.cases={}", *changes.cases));
   if (changes.threads) apply_override(config, fmt::format("threads={}", *changes.threads));
+}
+
+RecallSpec recall_of(const nlohmann::json& object) {
+  RecallSpec recall;
+  recall.cases = object["cases"].get<int64_t>();
+  recall.context_tokens = object["context_tokens"].get<int64_t>();
+  recall.seed = object.value("seed", int64_t{0});
+  for (const auto& depth : object["depths"]) {
+    recall.depths.push_back(depth.get<double>());
+    if (std::count(recall.depths.begin(), recall.depths.end(), recall.depths.back()) > 1) {
+      throw InputError(fmt::format("recall.depths: found {} twice", depth.dump()));
+    }
+  }
+  return recall;
+}
+
+/// Windows, or recall in their place.
+void read_what_is_asked(Experiment& experiment, const nlohmann::json& config) {
+  if (config.contains("recall")) {
+    if (config.contains("windows"))
+      throw InputError("windows: found beside \"recall\", expected one of the two");
+    experiment.recall = recall_of(config["recall"]);
+    return;
+  }
+  if (!config.contains("windows")) throw InputError("windows: found nothing, expected an object");
+  const auto& windows = config["windows"];
+  experiment.windows = windows["count"].get<int64_t>();
+  experiment.length = windows["length"].get<int64_t>();
+  experiment.scored = windows["scored"].get<int64_t>();
+  if (experiment.scored >= experiment.length) {
+    throw InputError(fmt::format("windows.scored: found {}, expected at most length - 1 = {}",
+                                 experiment.scored, experiment.length - 1));
+  }
 }
 
 Experiment parse(const OrderedJson& ordered, const std::string& stem) {
@@ -117,13 +151,7 @@ Experiment parse(const OrderedJson& ordered, const std::string& stem) {
     experiment.text.push_back(path.get<std::string>());
   }
   experiment.special_tokens = config.value("special_tokens", false);
-  experiment.windows = config["windows"]["count"].get<int64_t>();
-  experiment.length = config["windows"]["length"].get<int64_t>();
-  experiment.scored = config["windows"]["scored"].get<int64_t>();
-  if (experiment.scored >= experiment.length) {
-    throw InputError(fmt::format("windows.scored: found {}, expected at most length - 1 = {}",
-                                 experiment.scored, experiment.length - 1));
-  }
+  read_what_is_asked(experiment, config);
   experiment.dtype = config.value("dtype", "fp32");
   experiment.threads = config.value("threads", int64_t{0});
   std::optional<Perturbation> general;

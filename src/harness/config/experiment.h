@@ -27,6 +27,14 @@ struct RowSpec {
   nlohmann::json config() const;
 };
 
+/// Facts placed in a text and two questions about them (docs/definitions.md, Recall).
+struct RecallSpec {
+  int64_t cases = 0;
+  std::vector<double> depths;  ///< of the follow-up's fact; the first question's is at the next one
+  int64_t context_tokens = 0;
+  int64_t seed = 0;
+};
+
 /// The name of the row that is always measured first.
 inline constexpr const char* kFullCacheName = "full cache";
 
@@ -35,6 +43,7 @@ struct Experiment {
   std::vector<std::string> text;
   bool special_tokens = false;
   int64_t windows = 0, length = 0, scored = 0;
+  std::optional<RecallSpec> recall;  ///< in place of windows, which are then 0
   std::string dtype = "fp32";
   int64_t threads = 0;        ///< 0 = one for each core
   std::vector<RowSpec> rows;  ///< without the full cache
@@ -47,6 +56,7 @@ struct ExperimentChanges {
       set;  ///< "windows.count=1", "rows[3].evict.capacity=64"; a JSON value or bare text
   std::optional<std::string> rows;  ///< regular expression that a row's name must match somewhere
   std::optional<int64_t> windows, threads;
+  std::optional<int64_t> cases = std::nullopt;  ///< of a recall experiment
 };
 
 /// JSON with comments, validated against configs/schema.json, grids multiplied out (at most 10,000 rows),
