@@ -13,19 +13,17 @@ namespace kvcost {
 
 class H2o : public ContentPolicy {
  public:
-  explicit H2o(Knobs& knobs)
-      : ContentPolicy(knobs, {.recent = true, .sinks = false, .recent_is_half = true}) {}
+  explicit H2o(Knobs& knobs) : ContentPolicy(knobs, Recent::half) {}
 
   static Description describe() {
-    return {"evicts the token with the least attention so far, for each KV head, after every token",
+    return {"per token: evicts the one with the least attention so far, for each KV head",
             "Zhang et al. 2023, arXiv 2306.14048",
-            {{"capacity", "tokens", "most tokens a query sees, itself included"},
-             {"recent", "tokens", "newest tokens that stay (half the capacity)"}},
-            {R"({"capacity": 8})", R"({"capacity": 5, "recent": 0})", R"({"capacity": 1})"}};
+            content_knobs({}, "half the capacity"),
+            {R"({"capacity": 8})", R"({"capacity": 5, "recent": 0, "sinks": 1})", R"({"capacity": 1})"}};
   }
 
   void observe(const CacheShape&, const CacheView& view, std::span<double> memory) const override {
-    for (int64_t s = 0; s < view.slots(); ++s) memory[s] += mean_weight(view, s);
+    add_mean_weights(view, memory);
   }
 };
 

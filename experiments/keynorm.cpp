@@ -7,38 +7,32 @@
 // Unlike the authors' program, which cuts a cache that has grown to a share of itself and can leave layers
 // whole: one token goes after every token, in every layer. Tokens can be made safe by position ("recent",
 // "sinks"); by default only the newest is.
-#include <algorithm>
-
 #include "src/cache/registry.h"
 
 namespace kvcost {
 
 class KeyNorm : public ContentPolicy {
  public:
-  explicit KeyNorm(Knobs& knobs)
-      : ContentPolicy(knobs, {.recent = true, .sinks = true, .recent_is_half = false}) {}
+  explicit KeyNorm(Knobs& knobs) : ContentPolicy(knobs) {}
 
   static Description describe() {
-    return {"evicts the token with the largest key norm, for each KV head, after every token",
+    return {"per token: evicts the one with the largest key norm, for each KV head",
             "Devoto et al. 2024, arXiv 2406.11430",
-            {{"capacity", "tokens", "most tokens a query sees, itself included"},
-             {"recent", "tokens", "newest tokens that stay (0: only the newest one)"},
-             {"sinks", "tokens", "first tokens that never leave (0)"}},
+            content_knobs(),
             {R"({"capacity": 7})", R"({"capacity": 8, "recent": 3, "sinks": 2})", R"({"capacity": 1})"}};
   }
 
-  int64_t same_until(const CacheShape& shape) const override {
-    return std::min(capacity() - 1, shape.tokens);
-  }
+  bool reads_weights() const override { return false; }
 
-  /// memory: minus the squared norm. Taken anew each time: rounding changes a key while it is kept.
-  void observe(const CacheShape&, const CacheView& view, std::span<double> memory) const override {
-    const int64_t slots = view.slots();
-    std::fill(memory.begin(), memory.end(), 0.0);
+  /// memory: minus the squared norm.
+  void read_key(const CacheShape&, const CacheView& view, int64_t slot,
+                std::span<double> memory) const override {
+    double sum = 0;
     for (int64_t c = 0; c < view.head_dim; ++c) {
-      const float* channel = view.keys + c * view.key_stride;
-      for (int64_t s = 0; s < slots; ++s) memory[s] -= double(channel[s]) * double(channel[s]);
+      const double number = view.keys[c * view.stride + slot];
+      sum += number * number;
     }
+    memory[slot] = -sum;
   }
 };
 

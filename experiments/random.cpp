@@ -4,8 +4,6 @@
 // drawn for more often than a new one, so the cache leans to the recent. Every draw comes from the seed, the
 // layer, the KV head, the query and the token, and from nothing else: a run repeats exactly, and every window
 // of a text is drawn for alike.
-#include <algorithm>
-
 #include "src/cache/registry.h"
 
 namespace kvcost {
@@ -24,23 +22,17 @@ uint64_t mix(uint64_t x) {
 class RandomEviction : public ContentPolicy {
  public:
   explicit RandomEviction(Knobs& knobs)
-      : ContentPolicy(knobs, {.recent = true, .sinks = true, .recent_is_half = false}),
-        seed_(static_cast<uint64_t>(knobs.integer("seed", 0, kNever, 0))) {}
+      : ContentPolicy(knobs), seed_(static_cast<uint64_t>(knobs.integer("seed", 0, kNever, 0))) {}
 
   static Description describe() {
-    return {"evicts a token at random, for each KV head, after every token",
+    return {"per token: evicts one at random, for each KV head",
             "-",
-            {{"capacity", "tokens", "most tokens a query sees, itself included"},
-             {"seed", "-", "another seed draws other tokens (0)"},
-             {"recent", "tokens", "newest tokens that stay (0: only the newest one)"},
-             {"sinks", "tokens", "first tokens that never leave (0)"}},
+            content_knobs({{"seed", "-", "another seed draws other tokens (0)"}}),
             {R"({"capacity": 7})", R"({"capacity": 8, "seed": 5, "recent": 3, "sinks": 2})",
              R"({"capacity": 1})"}};
   }
 
-  int64_t same_until(const CacheShape& shape) const override {
-    return std::min(capacity() - 1, shape.tokens);
-  }
+  bool reads_weights() const override { return false; }
 
   /// memory: a new number in [0, 1) for every token at every query: each is as likely as another to be the
   /// smallest.

@@ -17,7 +17,7 @@ class Sinks : public PositionPolicy {
   }
 
   static Description describe() {
-    return {"the first `sinks` tokens and the newest `capacity` - `sinks`",
+    return {"per token: keeps the first `sinks` tokens and the newest `capacity` - `sinks`",
             "Xiao et al. 2024, arXiv 2309.17453",
             {{"capacity", "tokens", "most tokens a query sees, itself included"},
              {"sinks", "tokens", "first tokens that never leave (4)"}},

@@ -10,7 +10,7 @@ class Window : public PositionPolicy {
   explicit Window(Knobs& knobs) : capacity_(knobs.integer("capacity", 1, kNever)) {}
 
   static Description describe() {
-    return {"the last `capacity` tokens",
+    return {"per token: keeps the last `capacity` tokens",
             "-",
             {{"capacity", "tokens", "most tokens a query sees, itself included"}},
             {R"({"capacity": 1})", R"({"capacity": 7})"}};

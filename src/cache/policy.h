@@ -28,6 +28,9 @@ class Policy {
   virtual int64_t same_until(const CacheShape& shape) const;
   /// True if decisions use later tokens (an oracle): exempt from "nothing kept depends on later tokens".
   virtual bool looks_ahead() const { return false; }
+  /// How many tokens a KV head holds when the window is over, on average over heads. Default: the capacity,
+  /// or all there are.
+  virtual int64_t tokens_held(const CacheShape& shape) const;
 };
 
 /// A policy that decides by position alone: it returns the lifetimes outright, the same for every layer's
@@ -39,7 +42,8 @@ class PositionPolicy : public Policy {
 };
 
 /// One cache after its newest query's attention: a KV head's, or a whole layer's if heads share one set.
-/// Slots are in no order, and tokens move between them when one is given up.
+/// Slots are in no order, and tokens move between them when one is given up. A row of any array has room for
+/// `stride` slots, of which the first slots() count.
 struct CacheView {
   int64_t query = 0;                  ///< position of the newest token, which is in the cache too
   int64_t newest = 0;                 ///< the slot it is in
@@ -47,62 +51,95 @@ struct CacheView {
   int64_t first_kv_head = 0, kv_heads = 0;
   int64_t head_dim = 0;
   std::span<const int32_t> positions;  ///< [slots] the token in each slot
-  /// The newest query's softmax weights. Head h (from 0) reads slot s with weights[h * weight_stride + s].
+  int64_t stride = 0;
+  /// [heads, stride] the newest query's softmax weights; nullptr if the policy does not read them.
   const float* weights = nullptr;
-  int64_t weight_stride = 0;
-  /// Keys as attention reads them: channel c of KV head h (from 0) in slot s is
-  /// keys[(h * head_dim + c) * key_stride + s].
+  /// [kv_heads, head_dim, stride] keys as attention reads them: channel c of KV head h (from 0) in slot s is
+  /// keys[(h * head_dim + c) * stride + s].
   const float* keys = nullptr;
-  int64_t key_stride = 0;
 
   int64_t slots() const { return static_cast<int64_t>(positions.size()); }
 };
 
-/// A policy that decides by what is in the cache. It is told each query's weights and names slots to give up,
-/// as a real cache would ask it to, and never sees a later token. It holds no state of its own: what it wants
-/// to remember of a token goes into that token's `memory`, which is 0 when the token enters: a number, or n
-/// of them where numbers_per_token() says so, slot s's from memory[s * n] on.
+/// A policy that decides after every token by what is in the cache. It is told each query's weights and names
+/// slots to give up, as a real cache would ask it to, and never sees a later token. It holds no state of its
+/// own: what it wants to remember of a token goes into that token's `memory`, which is 0 when the token
+/// enters: one number, slot s's at memory[s], or several where numbers_per_token() says so, the n-th of them
+/// at memory[n * view.stride + s].
 ///
 ///   class H2o : public ContentPolicy {
 ///    public:
-///     explicit H2o(Knobs& knobs) : ContentPolicy(knobs, {.sinks = false, .recent_is_half = true}) {}
+///     explicit H2o(Knobs& knobs) : ContentPolicy(knobs, Recent::half) {}
 ///     void observe(const CacheShape&, const CacheView& view, std::span<double> memory) const override {
-///       for (int64_t s = 0; s < view.slots(); ++s) memory[s] += mean_weight(view, s);
+///       add_mean_weights(view, memory);
 ///     }
 ///   };
 class ContentPolicy : public Policy {
  public:
   int64_t capacity() const override { return capacity_; }
-  /// 0: weights of every query count. A policy that only looks at the newest query's may return capacity - 1.
-  int64_t same_until(const CacheShape&) const override { return 0; }
+  /// Default: 0 if weights are read, as those of every query may count, else capacity - 1. A policy that only
+  /// looks at the newest query's may return capacity - 1 too.
+  int64_t same_until(const CacheShape&) const override;
   /// True: one set of tokens for a layer; false: each KV head has its own.
   virtual bool one_set_per_layer() const { return false; }
+  /// False: no attention weights are computed for it.
+  virtual bool reads_weights() const { return true; }
   /// How many numbers `memory` holds for a token.
-  virtual int64_t numbers_per_token(const CacheShape&) const { return 1; }
-  /// Called after every query's attention, before anything is given up. memory: [slots, numbers_per_token].
-  virtual void observe(const CacheShape& shape, const CacheView& view, std::span<double> memory) const = 0;
+  virtual int64_t numbers_per_token() const { return 1; }
+  /// Called when a token has entered `slot`, and again when its key there gets rounded.
+  virtual void read_key(const CacheShape&, const CacheView&, int64_t /*slot*/, std::span<double>) const {}
+  /// Called after every query's attention, before anything is given up.
+  virtual void observe(const CacheShape&, const CacheView&, std::span<double> /*memory*/) const {}
   /// The slot to give up; must not be protected(). Default: the smallest memory (a token's first number),
   /// ties to the oldest.
   virtual int64_t evict(const CacheShape& shape, const CacheView& view, std::span<const double> memory) const;
-  /// How many tokens the cache may go on with after `query`. Default: one less than the capacity.
-  virtual int64_t room(const CacheShape&, int64_t) const { return capacity_ - 1; }
 
   /// The newest `recent` tokens (always the newest one) and the first `sinks` stay. With nothing else left
   /// to give up (capacity 1), the newest goes.
   bool is_protected(const CacheView& view, int64_t slot) const;
-  /// Mean over the heads of the newest query's weight on `slot`.
-  static double mean_weight(const CacheView& view, int64_t slot);
+  /// to[s] += the mean over the heads of the newest query's weight on slot s.
+  static void add_mean_weights(const CacheView& view, std::span<double> to);
 
  protected:
-  /// Which of "recent" and "sinks" the policy takes as knobs, and their defaults.
-  struct Protects {
-    bool recent = true, sinks = true;
-    bool recent_is_half = false;  ///< default of "recent": half the capacity, otherwise 0
-  };
-  ContentPolicy(Knobs& knobs, Protects protects);
+  /// Default of the knob "recent": no more than the newest token, or half the capacity.
+  enum class Recent { newest, half };
+  /// Reads "capacity", "recent" and "sinks".
+  explicit ContentPolicy(Knobs& knobs, Recent recent = Recent::newest);
 
  private:
-  int64_t capacity_, recent_ = 0, sinks_ = 0;
+  int64_t capacity_, recent_, sinks_;
+};
+
+/// A layer after some query's attention: all that has come so far, and nothing later.
+struct LayerSoFar {
+  int64_t tokens = 0;       ///< the newest is at tokens - 1
+  int64_t first_query = 0;  ///< position of q's first row
+  at::Tensor q;             ///< [tokens - first_query, query_heads, head_dim] after RoPE
+  /// k, v and their rounding for [tokens]; its evicted_at is undefined.
+  CachedTokens cache;
+  at::Tensor cos, sin;  ///< [tokens, head_dim / 2] of the rotary embedding
+};
+
+/// A policy that decides now and then (once after the prompt, every n tokens), for a layer as a whole.
+class IntervalPolicy : public Policy {
+ public:
+  /// The first query at or after `query` that a decision follows; kNever if there is none.
+  virtual int64_t next_decision(const CacheShape& shape, int64_t query) const = 0;
+  /// kept [kv_heads, layer.tokens]: 1 for the tokens still in the cache; makes 0 of those that leave.
+  virtual void decide(const CacheShape& shape, const LayerSoFar& layer, std::span<uint8_t> kept) const = 0;
+
+ protected:
+  /// For one KV head: the `count` kept tokens with the smallest scores leave, the oldest of equals first.
+  static void drop_smallest(std::span<const double> scores, int64_t count, std::span<uint8_t> kept);
+};
+
+/// A policy that knows what is to come: a reference, not a cache that could be built.
+class ForesightPolicy : public Policy {
+ public:
+  bool looks_ahead() const final { return true; }
+  /// Fills evicted_at, one KV head's [tokens], all "never" before, from the whole window's layer.
+  virtual void lifetimes(const CacheShape& shape, const LayerSoFar& whole, int64_t kv_head,
+                         std::span<int32_t> evicted_at) const = 0;
 };
 
 }  // namespace kvcost

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/cache/budgets.h"
 
 namespace kvcost {
 namespace {
@@ -47,17 +48,64 @@ std::unique_ptr<Interface> make(const std::vector<Entry<Interface>>& list, const
   throw Failure(name + ": registered and then lost");
 }
 
+nlohmann::json with_capacity(nlohmann::json object, int64_t tokens) {
+  for (const KnobHelp& knob : Budgets::help()) object.erase(knob.name);
+  object["capacity"] = tokens;
+  return object;
+}
+
+std::string of_layer(const std::string& path, int64_t tokens) {
+  return fmt::format("{} (a layer of {} tokens)", path, tokens);
+}
+
 }  // namespace
 
 const std::vector<Entry<Policy>>& policies() { return policy_list(); }
 const std::vector<Entry<Codec>>& codecs() { return codec_list(); }
-void register_policy(Entry<Policy> entry) { insert(policy_list(), std::move(entry)); }
+void register_policy(Entry<Policy> entry) {
+  std::vector<KnobHelp>& knobs = entry.description.knobs;
+  auto named = [](const KnobHelp& knob) { return knob.name == "capacity"; };
+  if (std::any_of(knobs.begin(), knobs.end(), named)) {
+    for (const KnobHelp& knob : Budgets::help()) knobs.push_back(knob);
+  }
+  insert(policy_list(), std::move(entry));
+}
 void register_codec(Entry<Codec> entry) { insert(codec_list(), std::move(entry)); }
 
 std::unique_ptr<Policy> make_policy(const nlohmann::json& object, const std::string& path) {
-  return make(policy_list(), "policy", object, path, [](Knobs& knobs) {
+  int64_t least = 0, most = 0;
+  auto policy = make(policy_list(), "policy", object, path, [&](Knobs& knobs) {
     knobs.choice("positions", {"original"}, "original");  // the only ones there are, for any policy
+    if (!knobs.has("capacity")) return;
+    const Budgets budgets(knobs);
+    if (!budgets.even()) least = budgets.least(), most = budgets.most();
   });
+  // What is wrong with a layer's share should show before there are layers.
+  for (int64_t tokens : {least, most}) {
+    if (tokens > 0) make_policy(with_capacity(object, tokens), of_layer(path, tokens));
+  }
+  return policy;
+}
+
+std::vector<std::shared_ptr<const Policy>> make_layer_policies(const nlohmann::json& object,
+                                                               const std::string& path, int layers) {
+  Knobs knobs(object, path);
+  if (!knobs.has("capacity") || Budgets(knobs).even()) {
+    return std::vector<std::shared_ptr<const Policy>>(static_cast<size_t>(layers), make_policy(object, path));
+  }
+  std::vector<std::shared_ptr<const Policy>> all;
+  for (int64_t tokens : Budgets(knobs).of(layers)) {
+    all.push_back(make_policy(with_capacity(object, tokens), of_layer(path, tokens)));
+  }
+  return all;
+}
+
+std::vector<KnobHelp> content_knobs(std::vector<KnobHelp> own, const char* recent) {
+  std::vector<KnobHelp> all = {{"capacity", "tokens", "most tokens a query sees, itself included"},
+                               {"recent", "tokens", fmt::format("newest tokens that stay ({})", recent)},
+                               {"sinks", "tokens", "first tokens that never leave (0)"}};
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
 }
 
 std::unique_ptr<Codec> make_codec(const nlohmann::json& object, const std::string& path) {

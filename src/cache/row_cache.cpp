@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/cache/layer_eviction.h"
 #include "src/cache/registry.h"
-#include "src/cache/scan.h"
 
 namespace kvcost {
 namespace {
@@ -27,7 +27,12 @@ at::Tensor for_every_head(const std::vector<int32_t>& lifetimes, int64_t kv_head
 
 RowCache::RowCache(const nlohmann::json& row, const std::string& path) {
   Knobs knobs(row, path);
-  if (row.contains("evict")) policy_ = make_policy(row["evict"], path + ".evict");
+  if (row.contains("evict")) {
+    evict_ = row["evict"], evict_path_ = path + ".evict";
+    policy_ = make_policy(evict_, evict_path_);
+    by_content_ = dynamic_cast<const PositionPolicy*>(policy_.get()) == nullptr;
+    needs_queries_ = needs_queries(*policy_);
+  }
   if (row.contains("keys")) keys_.codec = make_codec(row["keys"], path + ".keys");
   if (row.contains("values")) values_.codec = make_codec(row["values"], path + ".values");
   if (values_.codec && values_.codec->before_rope()) {
@@ -38,11 +43,11 @@ RowCache::RowCache(const nlohmann::json& row, const std::string& path) {
   if (exact_last_ > 0 && !keys_.codec && !values_.codec) {
     knobs.refuse("exact_last", "none without a codec for \"keys\" or \"values\"");
   }
-  position_policy_ = dynamic_cast<const PositionPolicy*>(policy_.get());
-  content_policy_ = dynamic_cast<const ContentPolicy*>(policy_.get());
-  if (policy_ && !position_policy_ && !content_policy_) {
-    throw Failure(path + ".evict: neither a PositionPolicy nor a ContentPolicy");
-  }
+}
+
+std::vector<std::shared_ptr<const Policy>> RowCache::policies(int layers) const {
+  if (!policy_) return {};
+  return make_layer_policies(evict_, evict_path_, layers);
 }
 
 void RowCache::begin(const CacheShape& shape) {
@@ -50,6 +55,7 @@ void RowCache::begin(const CacheShape& shape) {
   layers_.assign(static_cast<size_t>(shape.layers), {});
   if (known) return;
   shape_ = shape;
+  layer_policies_ = policies(shape.layers);
   begin_side(keys_);
   begin_side(values_);
   begin_plans();
@@ -71,7 +77,7 @@ void RowCache::begin_side(Side& side) {
 
 void RowCache::begin_plans() {
   plans_.clear();
-  if (content_policy_) return;
+  if (by_content_) return;
   for (int layer = 0; layer < shape_.layers; ++layer) {
     Plan plan{position_lifetimes(layer), {}};
     const bool as_before =
@@ -88,7 +94,8 @@ void RowCache::begin_plans() {
 
 /// Position policies know nothing of a layer's content, but may treat layers differently.
 at::Tensor RowCache::position_lifetimes(int layer) const {
-  if (!position_policy_) return {};
+  if (!policy_) return {};
+  const auto& policy = dynamic_cast<const PositionPolicy&>(*layer_policies_[layer]);
   CacheShape shape = shape_;
   shape.layer = layer;
   at::Tensor out = at::empty({shape.kv_heads, shape.tokens}, at::kInt);
@@ -96,7 +103,7 @@ at::Tensor RowCache::position_lifetimes(int layer) const {
   bool evicts = false;
   for (int64_t h = 0; h < shape.kv_heads; ++h) {
     std::span<int32_t> head(lifetimes + h * shape.tokens, static_cast<size_t>(shape.tokens));
-    position_policy_->lifetimes(shape, h, head);
+    policy.lifetimes(shape, h, head);
     evicts = evicts || std::any_of(head.begin(), head.end(), [&](int32_t at) { return at < shape.tokens; });
   }
   return evicts ? out : at::Tensor();
@@ -126,8 +133,8 @@ CachedTokens RowCache::operator()(const LayerInput& input) {
   }
 
   LayerFacts& facts = layers_[input.layer];
-  if (content_policy_) {
-    cache.evicted_at = scan(*content_policy_, shape, input.q, input.first_query, cache);
+  if (by_content_) {
+    cache.evicted_at = layer_lifetimes(*layer_policies_[input.layer], shape, input, cache);
     facts = measure(cache.evicted_at);
   } else {
     cache.evicted_at = plans_[input.layer].evicted_at;
@@ -212,7 +219,7 @@ CacheReport RowCache::report() const {
 
 int64_t RowCache::same_until() const {
   int64_t until = shape_.tokens;
-  if (policy_) until = std::min(until, policy_->same_until(shape_));
+  for (const auto& policy : layer_policies_) until = std::min(until, policy->same_until(shape_));
   for (const Side* side : {&keys_, &values_}) {
     for (size_t j = 0; j < side->rounded_at.size(); ++j) {
       until = std::min(until, std::max<int64_t>(static_cast<int64_t>(j), side->rounded_at[j]));

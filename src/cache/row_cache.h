@@ -49,13 +49,16 @@ class RowCache {
   /// First position whose query may read anything but the full cache; a pass over the window may start here.
   /// At most shape.tokens.
   int64_t same_until() const;
-  /// True if the policy decides by attention weights: queries may not be left out, not even in the last
+  /// True if the policy decides by queries or their weights: they may not be left out, not even in the last
   /// layer.
-  bool needs_all_queries() const { return content_policy_ != nullptr; }
+  bool needs_all_queries() const { return needs_queries_; }
   /// Some decision or scale uses later tokens.
   bool looks_ahead() const;
 
+  /// As configured; its capacity is the mean over layers.
   const Policy* policy() const { return policy_.get(); }
+  /// [layers] one for each layer, which has its own capacity; empty without a policy.
+  std::vector<std::shared_ptr<const Policy>> policies(int layers) const;
   const Codec* key_codec() const { return keys_.codec.get(); }
   const Codec* value_codec() const { return values_.codec.get(); }
   int64_t exact_last() const { return exact_last_; }
@@ -88,15 +91,17 @@ class RowCache {
   bool changes(const Side& side, const at::Tensor& exact, const at::Tensor& rounded,
                const at::Tensor& evicted_at) const;
 
+  nlohmann::json evict_;  ///< the row's, and where it stands
+  std::string evict_path_;
   std::unique_ptr<Policy> policy_;
-  const PositionPolicy* position_policy_ = nullptr;  ///< policy_, if it is one
-  const ContentPolicy* content_policy_ = nullptr;    ///< policy_, if it is one
+  bool by_content_ = false, needs_queries_ = false;  ///< of policy_
   Side keys_, values_;
   int64_t exact_last_ = 0;
 
   CacheShape shape_;
-  std::vector<Plan> plans_;         ///< [layers]; empty with a content policy
-  std::vector<LayerFacts> layers_;  ///< of the window being run
+  std::vector<std::shared_ptr<const Policy>> layer_policies_;  ///< [layers], or none
+  std::vector<Plan> plans_;                                    ///< [layers]; empty if content decides
+  std::vector<LayerFacts> layers_;                             ///< of the window being run
 };
 
 }  // namespace kvcost

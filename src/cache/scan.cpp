@@ -7,33 +7,16 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/model/simd.h"
 #include "src/model/softmax.h"
 
 namespace kvcost {
 namespace {
 
-constexpr int64_t kBlock = 64;  // slots whose scores are summed at once, in registers
-
-/// out[s] = scale * (q . column s of keys), for whole blocks of slots. keys [head_dim, stride].
-KVCOST_MULTIARCH void score(const float* __restrict q, const float* __restrict keys, int64_t head_dim,
-                            int64_t stride, int64_t blocks, float scale, float* __restrict out) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    float sum[kBlock] = {};
-    for (int64_t c = 0; c < head_dim; ++c) {
-      const float* row = keys + c * stride + b * kBlock;
-      for (int64_t l = 0; l < kBlock; ++l) sum[l] += q[c] * row[l];
-    }
-    for (int64_t l = 0; l < kBlock; ++l) out[b * kBlock + l] = sum[l] * scale;
-  }
-}
-
-/// Scores in units of log 2 -> weights, in place.
-void softmax(float* scores, int64_t n) {
-  float most = kHiddenScore, sum = 0;
-  softmax_step(scores, static_cast<int>(n), &most, &sum, nullptr, 0);
-  const float inverse = 1.0f / sum;
-  for (int64_t s = 0; s < n; ++s) scores[s] *= inverse;
+/// Room for `slots` in whole blocks, an odd number of them: a power of two would put all channels of a slot
+/// into the same few places of the processor's cache.
+int64_t stride_of(int64_t slots) {
+  const int64_t blocks = (slots + kScoreBlock - 1) / kScoreBlock;
+  return (blocks | 1) * kScoreBlock;
 }
 
 /// The tokens one set of KV heads keeps, as they stand at one step.
@@ -45,57 +28,63 @@ class LiveCache {
         shape_(shape),
         cache_(cache),
         evicted_at_(evicted_at),
-        stride_((std::min<int64_t>(policy.capacity(), shape.tokens) + kBlock - 1) / kBlock * kBlock),
-        numbers_(policy.numbers_per_token(shape)) {
+        stride_(stride_of(std::min<int64_t>(policy.capacity(), shape.tokens))),
+        numbers_(policy.numbers_per_token()) {
     const int64_t group = shape.query_heads / shape.kv_heads;
     view_.first_kv_head = first_kv_head, view_.kv_heads = kv_heads;
     view_.first_head = first_kv_head * group, view_.heads = kv_heads * group;
     view_.head_dim = shape.head_dim;
     keys_.assign(static_cast<size_t>(kv_heads * shape.head_dim * stride_), 0.0f);
+    memory_.assign(static_cast<size_t>(numbers_ * stride_), 0.0);
+    positions_.reserve(static_cast<size_t>(stride_));
+    view_.stride = stride_, view_.keys = keys_.data();
+    if (!policy.reads_weights()) return;
     weights_.assign(static_cast<size_t>(view_.heads * stride_), 0.0f);
-    view_.weights = weights_.data(), view_.weight_stride = stride_;
-    view_.keys = keys_.data(), view_.key_stride = stride_;
+    view_.weights = weights_.data();
+    query_.resize(static_cast<size_t>(group * shape.head_dim));
   }
 
-  /// Token `i` enters, having no room being the caller's fault.
+  /// Token `i` enters, having no room being the caller's fault; what becomes rounded now is rounded.
   void enter(int64_t i) {
     positions_.push_back(static_cast<int32_t>(i));
-    memory_.resize(memory_.size() + static_cast<size_t>(numbers_), 0.0);
-    int64_t slot = slots() - 1;
-    TORCH_CHECK(slot < stride_, "more tokens than the policy's capacity");
+    const int64_t slot = slots() - 1;
+    if (slot >= stride_) throw Failure("policy: more tokens than its capacity");
+    for (int64_t n = 0; n < numbers_; ++n) memory_[n * stride_ + slot] = 0;
+    show(i);
     for (int64_t h = 0; h < view_.kv_heads; ++h) write_key(h, slot, reads_rounded(h, i, i));
-  }
-
-  /// Rounds what becomes rounded at step `i`.
-  void age(int64_t i) {
+    policy_.read_key(shape_, view_, slot, memory_);
     if (!cache_.k_rounded.defined() || !cache_.k_rounded_at.defined()) return;
     for (int64_t h = 0; h < view_.kv_heads; ++h) {
       const int32_t* rounded_at = rounded_at_of(h);
       for (int64_t s = 0; s < slots(); ++s) {
-        if (rounded_at[positions_[s]] == i) write_key(h, s, true);
+        if (rounded_at[positions_[s]] != i) continue;
+        write_key(h, s, true);
+        policy_.read_key(shape_, view_, s, memory_);
       }
     }
   }
 
-  /// Query i (its newest token being i) attends. q [query_heads, head_dim].
-  void attend_from(int64_t i, const float* q) {
-    const float scale =
-        static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(shape_.head_dim)));
-    const int64_t group = view_.heads / view_.kv_heads;
-    for (int64_t r = 0; r < view_.heads; ++r) {
-      float* weights = weights_.data() + r * stride_;
-      score(q + (view_.first_head + r) * shape_.head_dim,
-            keys_.data() + r / group * shape_.head_dim * stride_, shape_.head_dim, stride_,
-            (slots() + kBlock - 1) / kBlock, scale, weights);
-      softmax(weights, slots());
+  /// Query i attends, its own token being the newest. q [query_heads, head_dim].
+  void attend(const float* q) {
+    const int64_t d = shape_.head_dim, group = view_.heads / view_.kv_heads;
+    const float scale = static_cast<float>(1.4426950408889634 / std::sqrt(static_cast<double>(d)));
+    for (int64_t h = 0; h < view_.kv_heads; ++h) {
+      const float* rows = q + (view_.first_head + h * group) * d;
+      for (int64_t x = 0; x < group * d; ++x) query_[x] = rows[x] * scale;
+      float* weights = weights_.data() + h * group * stride_;
+      score(query_.data(), static_cast<int>(group), static_cast<int>(d), keys_.data() + h * d * stride_,
+            stride_, static_cast<int>(slots()), weights);
+      for (int64_t r = 0; r < group; ++r) softmax(weights + r * stride_, static_cast<int>(slots()));
     }
-    show(i);
+  }
+
+  /// After query i's attention: the policy is told, and gives up what has no room.
+  void decide(int64_t i) {
     policy_.observe(shape_, view_, memory_);
-    while (slots() > policy_.room(shape_, i)) {
+    while (slots() > 0 && slots() >= policy_.capacity()) {
       int64_t slot = policy_.evict(shape_, view_, memory_);
       if (slot < 0 || slot >= slots()) throw Failure("policy: named no token to give up");
       give_up(slot, i);
-      if (slots() == 0) break;
       show(i);
     }
   }
@@ -132,13 +121,15 @@ class LiveCache {
     }
     const int64_t last = slots() - 1;
     positions_[slot] = positions_[last];
-    for (int64_t n = 0; n < numbers_; ++n) memory_[slot * numbers_ + n] = memory_[last * numbers_ + n];
-    for (int64_t c = 0; c < view_.kv_heads * shape_.head_dim; ++c) {
-      keys_[c * stride_ + slot] = keys_[c * stride_ + last];
-    }
-    for (int64_t r = 0; r < view_.heads; ++r) weights_[r * stride_ + slot] = weights_[r * stride_ + last];
+    move_last(memory_, slot, last), move_last(keys_, slot, last), move_last(weights_, slot, last);
     positions_.pop_back();
-    memory_.resize(memory_.size() - static_cast<size_t>(numbers_));
+  }
+
+  template <class Number>
+  void move_last(std::vector<Number>& rows, int64_t slot, int64_t last) {
+    for (size_t row = 0; row < rows.size(); row += static_cast<size_t>(stride_)) {
+      rows[row + slot] = rows[row + last];
+    }
   }
 
   const ContentPolicy& policy_;
@@ -148,18 +139,20 @@ class LiveCache {
   int64_t stride_, numbers_;
   CacheView view_;
   std::vector<int32_t> positions_;
-  std::vector<double> memory_;  ///< [slots, numbers_]
+  std::vector<double> memory_;  ///< [numbers_, stride]
   std::vector<float> keys_;     ///< [kv_heads, head_dim, stride]
-  std::vector<float> weights_;  ///< [heads, stride]
+  std::vector<float> weights_;  ///< [heads, stride], or nothing
+  std::vector<float> query_;    ///< [group, head_dim] in units of log 2
 };
 
 }  // namespace
 
 at::Tensor scan(const ContentPolicy& policy, const CacheShape& shape, const at::Tensor& q,
                 int64_t first_query, const CachedTokens& cache) {
-  if (first_query > policy.same_until(shape) || first_query + q.size(0) != shape.tokens) {
+  const int64_t start = policy.same_until(shape);
+  if (policy.reads_weights() && (first_query > start || first_query + q.size(0) != shape.tokens)) {
     throw Failure(fmt::format("policy: given queries {} to {}, needs {} to {}", first_query,
-                              first_query + q.size(0) - 1, policy.same_until(shape), shape.tokens - 1));
+                              first_query + q.size(0) - 1, start, shape.tokens - 1));
   }
   at::Tensor evicted_at = at::full({shape.kv_heads, shape.tokens}, kNever, at::kInt);
   int32_t* out = evicted_at.data_ptr<int32_t>();
@@ -168,11 +161,13 @@ at::Tensor scan(const ContentPolicy& policy, const CacheShape& shape, const at::
   at::parallel_for(0, shape.kv_heads / heads_per_set, 1, [&](int64_t begin, int64_t end) {
     for (int64_t set = begin; set < end; ++set) {
       LiveCache live(policy, shape, cache, set * heads_per_set, heads_per_set, out);
-      for (int64_t j = 0; j < first_query; ++j) live.enter(j), live.age(j);
-      for (int64_t i = first_query; i < shape.tokens; ++i) {
+      for (int64_t i = 0; i < shape.tokens; ++i) {
         live.enter(i);
-        live.age(i);
-        live.attend_from(i, queries + (i - first_query) * shape.query_heads * shape.head_dim);
+        if (i < start) continue;
+        if (policy.reads_weights()) {
+          live.attend(queries + (i - first_query) * shape.query_heads * shape.head_dim);
+        }
+        live.decide(i);
       }
     }
   });

@@ -93,7 +93,7 @@ std::vector<std::string> notes(const ResultFile& result) {
   lines.push_back("B/token: stored bytes per token of context; bits: per stored number, metadata included");
   if (any_row(result, has_spread)) lines.push_back(spread_note(result));
   if (any_row(result, looks_ahead)) {
-    lines.push_back("* looks ahead: a scale is set partly by later tokens, as no cache being filled could");
+    lines.push_back("* looks ahead: it uses later tokens, as no cache being filled could");
   }
   if (std::string note = capability_note(result); !note.empty()) lines.push_back(note);
   return lines;

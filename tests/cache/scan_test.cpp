@@ -15,8 +15,7 @@ namespace kvcost {
 // Two policies of the literature's shape. Registered, so that the contract test runs over them too.
 class TestingHitters : public ContentPolicy {
  public:
-  explicit TestingHitters(Knobs& knobs)
-      : ContentPolicy(knobs, {.recent = true, .sinks = true, .recent_is_half = true}) {}
+  explicit TestingHitters(Knobs& knobs) : ContentPolicy(knobs, Recent::half) {}
   static Description describe() {
     return {"for tests: keeps what has drawn the most attention",
             "-",
@@ -24,15 +23,14 @@ class TestingHitters : public ContentPolicy {
             {R"({"capacity": 8})", R"({"capacity": 5, "recent": 0, "sinks": 2})", R"({"capacity": 1})"}};
   }
   void observe(const CacheShape&, const CacheView& view, std::span<double> memory) const override {
-    for (int64_t s = 0; s < view.slots(); ++s) memory[s] += mean_weight(view, s);
+    add_mean_weights(view, memory);
   }
 };
 KVCOST_POLICY("testing-hitters", TestingHitters);
 
 class TestingNewestWeight : public ContentPolicy {
  public:
-  explicit TestingNewestWeight(Knobs& knobs)
-      : ContentPolicy(knobs, {.recent = false, .sinks = false, .recent_is_half = false}) {}
+  explicit TestingNewestWeight(Knobs& knobs) : ContentPolicy(knobs) {}
   static Description describe() {
     return {"for tests: gives up what the newest query weighs least", "-", {}, {R"({"capacity": 7})"}};
   }
@@ -41,7 +39,8 @@ class TestingNewestWeight : public ContentPolicy {
   }
   bool one_set_per_layer() const override { return true; }
   void observe(const CacheShape&, const CacheView& view, std::span<double> memory) const override {
-    for (int64_t s = 0; s < view.slots(); ++s) memory[s] = mean_weight(view, s);
+    std::fill(memory.begin(), memory.end(), 0.0);
+    add_mean_weights(view, memory);
   }
 };
 KVCOST_POLICY("testing-newest-weight", TestingNewestWeight);
@@ -51,20 +50,6 @@ namespace {
 using testing::dense_weights;
 using testing::random_layer;
 using testing::small_shape;
-
-/// Everything at once, after the prompt; later tokens stay.
-class Once : public ContentPolicy {
- public:
-  explicit Once(Knobs& knobs)
-      : ContentPolicy(knobs, {.recent = true, .sinks = false, .recent_is_half = false}) {}
-  void observe(const CacheShape&, const CacheView& view, std::span<double> memory) const override {
-    for (int64_t s = 0; s < view.slots(); ++s) memory[s] = std::abs(view.keys[s]);
-  }
-  int64_t room(const CacheShape& shape, int64_t query) const override {
-    return query == shape.prompt - 1 ? ContentPolicy::capacity() : kNever;
-  }
-  int64_t capacity() const override { return kNever; }
-};
 
 class Stubborn : public TestingHitters {
  public:
@@ -171,24 +156,6 @@ TEST(Scan, TiesGoToTheOldest) {
   const at::Tensor gone =
       scan(policy_of<TestingNewestWeight>(R"({"capacity": 6})"), shape, input.q, 0, cache_of(input));
   for (int64_t j = 0; j < 14; ++j) EXPECT_EQ(gone[0][j].item<int32_t>(), j + 6);
-}
-
-TEST(Scan, GivesUpManyAtOnce) {
-  const CacheShape shape = small_shape();
-  const LayerInput input = random_layer(shape, 13);
-  const at::Tensor gone =
-      scan(policy_of<Once>(R"({"capacity": 5, "recent": 2})"), shape, input.q, 0, cache_of(input));
-  for (int64_t h = 0; h < shape.kv_heads; ++h) {
-    // The two newest of the prompt and the three largest first channels before them.
-    std::vector<std::pair<float, int64_t>> order;
-    for (int64_t j = 0; j < shape.prompt - 2; ++j)
-      order.push_back({-std::abs(input.k[j][h][0].item<float>()), j});
-    std::sort(order.begin(), order.end());
-    for (size_t n = 0; n < order.size(); ++n) {
-      EXPECT_EQ(gone[h][order[n].second].item<int32_t>(), n < 3 ? kNever : int32_t(shape.prompt));
-    }
-    for (int64_t j = shape.prompt - 2; j < shape.tokens; ++j) EXPECT_EQ(gone[h][j].item<int32_t>(), kNever);
-  }
 }
 
 TEST(Scan, RefusesWhatItCannotLiveThrough) {
