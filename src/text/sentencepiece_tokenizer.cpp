@@ -21,7 +21,7 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(const std::string& proto, std::optional<int32_t> bos, std::string hash,
                          const std::string& where)
-      : bos_(bos), hash_(std::move(hash)) {
+      : where_(where), bos_(bos), hash_(std::move(hash)) {
     std::vector<AddedToken> special;
     SentencePieceModel model = read_sentencepiece(proto, where);
     for (size_t i = 0; i < model.pieces.size(); ++i)
@@ -64,7 +64,9 @@ class SentencePieceTokenizer : public Tokenizer {
   void encode_whole(std::string_view text, std::vector<int32_t>& ids) const {
     std::vector<int> part;
     auto status = processor_.Encode(text, &part);
-    if (!status.ok()) throw Failure(fmt::format("SentencePiece: {}", printable(status.ToString())));
+    // The library accepts some broken models when it loads them, and finds out here.
+    if (!status.ok())
+      throw InputError(fmt::format("{}: cannot encode the text: {}", where_, printable(status.ToString())));
     ids.insert(ids.end(), part.begin(), part.end());
   }
 
@@ -97,6 +99,7 @@ class SentencePieceTokenizer : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   bool word_by_word_ = false, prefix_ = false;
   AddedTokens special_;
+  std::string where_;
   std::optional<int32_t> bos_;
   std::string hash_;
 };
