@@ -2,17 +2,13 @@
 #include "src/harness/recall.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "src/base/error.h"
 #include "src/cli/commands.h"
-#include "src/cli/interrupted.h"
-#include "src/cli/live_table.h"
+#include "src/cli/unit_options.h"
 #include "src/report/recall_table.h"
 
 namespace kvcost {
@@ -21,29 +17,16 @@ namespace {
 struct RecallOptions {
   std::string config, table;
   ExperimentChanges changes;
-  std::string out = "results", store = "runs", shard = "1/1";
+  UnitOptions units;
 };
 
 void measure(const RecallOptions& options) {
   Experiment experiment = read_experiment(options.config, options.changes);
-  RunOptions run_options;
-  run_options.out = options.out;
-  run_options.store = options.store;
-  run_options.shard = Shard::parse(options.shard);
-  std::filesystem::path folder = std::filesystem::absolute(options.config).parent_path();
-  run_options.text_folders = {folder, folder.parent_path()};
-  std::signal(SIGINT, interrupted);
-  std::optional<RecallResult> result;
-  {
-    auto progress = make_progress(isatty(STDERR_FILENO) != 0);
-    result = run_recall(experiment, run_options, *progress);
-  }
-  if (result) {
-    fmt::print("{}", recall_table(*result));
-  } else {
-    fmt::print("shard {} is done; the shard that finishes last writes {}/{}.json\n", options.shard,
-               options.out, experiment.name);
-  }
+  RunOptions run_options = run_options_of(options.units, options.config);
+  std::optional<RecallResult> result =
+      measure_shown(options.units, experiment.name,
+                    [&](RunProgress& progress) { return run_recall(experiment, run_options, progress); });
+  if (result) fmt::print("{}", recall_table(*result));
 }
 
 void recall(const RecallOptions& options) {
@@ -77,13 +60,7 @@ void register_recall(CLI::App& app) {
       ->type_name("N");
   command->add_option("--threads", options->changes.threads, "Threads; 0 = one for each core")
       ->type_name("N");
-  command->add_option("--out", options->out, "Folder for NAME.json")->type_name("DIR")->capture_default_str();
-  command->add_option("--store", options->store, "Folder of finished units, shared by runs and machines")
-      ->type_name("DIR")
-      ->capture_default_str();
-  command->add_option("--shard", options->shard, "Measure only the K-th of N shares of the cases")
-      ->type_name("K/N")
-      ->capture_default_str();
+  add_unit_options(*command, options->units, "NAME.json", "cases");
   command->callback([options] { recall(*options); });
 }
 

@@ -1,15 +1,12 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <string>
 
 #include "src/cli/commands.h"
 #include "src/cli/experiment_options.h"
-#include "src/cli/interrupted.h"
-#include "src/cli/live_table.h"
+#include "src/cli/unit_options.h"
 #include "src/harness/open_model.h"
 #include "src/harness/runner.h"
 #include "src/report/key_statistics.h"
@@ -21,7 +18,7 @@ namespace {
 struct Options {
   std::string config;
   ExperimentChanges changes;
-  std::string out = "results", store = "runs", shard = "1/1";
+  UnitOptions units;
 };
 
 nlohmann::json statistics_of(const std::vector<LayerKv>& layers, const Decoder& decoder) {
@@ -35,30 +32,18 @@ nlohmann::json statistics_of(const std::vector<LayerKv>& layers, const Decoder& 
 
 void run(const Options& options) {
   Experiment experiment = read_experiment(options.config, options.changes);
-  RunOptions run_options;
-  run_options.out = options.out;
-  run_options.store = options.store;
-  run_options.shard = Shard::parse(options.shard);
-  std::filesystem::path folder = std::filesystem::absolute(options.config).parent_path();
-  run_options.text_folders = {folder, folder.parent_path()};
+  RunOptions run_options = run_options_of(options.units, options.config);
   run_options.key_statistics = statistics_of;
-  std::signal(SIGINT, interrupted);
-  std::optional<ResultFile> result;
-  {
-    auto progress = make_progress(isatty(STDERR_FILENO) != 0);
-    result = run_experiment(experiment, run_options, *progress);
+  std::optional<ResultFile> result =
+      measure_shown(options.units, experiment.name,
+                    [&](RunProgress& progress) { return run_experiment(experiment, run_options, progress); });
+  if (!result) return;
+  std::optional<Losses> losses;
+  if (wants_losses(*result, {})) {
+    std::filesystem::path path = run_options.out / (experiment.name + ".safetensors");
+    losses = read_losses(path, *result);
   }
-  if (result) {
-    std::optional<Losses> losses;
-    if (wants_losses(*result, {})) {
-      std::filesystem::path path = std::filesystem::path(options.out) / (experiment.name + ".safetensors");
-      losses = read_losses(path, *result);
-    }
-    fmt::print("{}", table(std::span(&*result, 1), {}, std::span(&losses, 1)));
-  } else {
-    fmt::print("shard {} is done; the shard that finishes last writes {}/{}.json\n", options.shard,
-               options.out, experiment.name);
-  }
+  fmt::print("{}", table(std::span(&*result, 1), {}, std::span(&losses, 1)));
 }
 
 }  // namespace
@@ -68,15 +53,7 @@ void register_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Measure a config's rows and print their table");
   command->add_option("CONFIG", options->config, "Config file, e.g. configs/quick.json")->required();
   add_experiment_options(*command, options->changes);
-  command->add_option("--out", options->out, "Folder for NAME.json and NAME.safetensors")
-      ->type_name("DIR")
-      ->capture_default_str();
-  command->add_option("--store", options->store, "Folder of finished units, shared by runs and machines")
-      ->type_name("DIR")
-      ->capture_default_str();
-  command->add_option("--shard", options->shard, "Measure only the K-th of N shares of the windows")
-      ->type_name("K/N")
-      ->capture_default_str();
+  add_unit_options(*command, options->units, "NAME.json and NAME.safetensors", "windows");
   command->callback([options] { run(*options); });
 }
 
