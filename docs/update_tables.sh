@@ -2,7 +2,9 @@
 # Writes the tables of the documentation with the program itself. Between
 #   <!-- kvcost table results/quick.json -->
 #   <!-- end -->
-# stands what that command prints, in a fence (markdown tables without one). Nothing else in a file is touched.
+# stands what that command prints, in a fence (markdown tables without one); likewise for
+#   <!-- bench/peers.py --table results/speed.json -->
+# Nothing else in a file is touched.
 #   docs/update_tables.sh [--check] [FILE...]     default: README.md and docs/*.md
 # --check writes nothing and ends with 1 if a table is not what the command prints. KVCOST: the program to call.
 set -euo pipefail
@@ -11,16 +13,21 @@ kvcost=${KVCOST:-$root/kvcost}
 
 fail() { printf 'update_tables: %s\n' "$1" >&2; exit 2; }
 
-# What `kvcost` prints for the words of $1, quoted as in a shell but not expanded.
+# What the command $1 prints, its words quoted as in a shell but not expanded.
 output_of() {
   local words
   mapfile -t words < <(printf '%s\n' "$1" | xargs printf '%s\n')
+  if [[ $1 == 'bench/peers.py --table '* ]]; then
+    (cd -- "$root" && python3 "${words[@]}") || fail "'$1' failed"
+    return
+  fi
+  words=("${words[@]:1}")
   case ${words[0]:-} in
     table | budget | list) ;;
-    recall) [[ ${words[1]:-} == --table ]] || fail "'kvcost $1': only recall --table FILE is run" ;;
-    *) fail "'kvcost $1': only table, budget, list and recall --table are run" ;;
+    recall) [[ ${words[1]:-} == --table ]] || fail "'$1': only recall --table FILE is run" ;;
+    *) fail "'$1': only table, budget, list and recall --table are run" ;;
   esac
-  (cd -- "$root" && "$kvcost" "${words[@]}") || fail "'kvcost $1' failed"
+  (cd -- "$root" && "$kvcost" "${words[@]}") || fail "'$1' failed"
 }
 
 renewed() { # file
@@ -30,9 +37,9 @@ renewed() { # file
     if [[ $line == '<!-- end -->' ]]; then
       [[ -n $command ]] || fail "$1:$number: an end without a beginning"
       command=
-    elif [[ $line == '<!-- kvcost '*' -->' ]]; then
+    elif [[ $line == '<!-- kvcost '*' -->' || $line == '<!-- bench/peers.py --table '*' -->' ]]; then
       [[ -z $command ]] || fail "$1:$number: a table begins before '<!-- end -->'"
-      command=${line#<!-- kvcost }
+      command=${line#<!-- }
       command=${command% -->}
       text=$(output_of "$command")
       printf '%s\n' "$line"
@@ -45,7 +52,7 @@ renewed() { # file
     fi
     [[ -n $command ]] || printf '%s\n' "$line"
   done <"$1"
-  [[ -z $command ]] || fail "$1: '<!-- kvcost $command -->' has no '<!-- end -->'"
+  [[ -z $command ]] || fail "$1: '<!-- $command -->' has no '<!-- end -->'"
 }
 
 check=
