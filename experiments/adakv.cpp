@@ -39,7 +39,8 @@ class AdaKv : public PromptPolicy {
     const int64_t earlier = prompt.tokens - observe();
     const std::vector<int64_t> shares = shares_of(scores, earlier);
     for (int64_t h = 0; h < shape.kv_heads; ++h) {
-      drop_smallest(scores[h], earlier - shares[h], kept_tokens.subspan(h * prompt.tokens, prompt.tokens));
+      drop_smallest(scores[h], earlier - shares[h], kept_tokens.subspan(h * prompt.tokens, prompt.tokens),
+                    prompt.ties_of(h));
     }
   }
 

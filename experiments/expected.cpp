@@ -64,65 +64,117 @@ class ExpectedAttention : public IntervalPolicy {
     return capacity_ - 1 + cuts * every_;
   }
 
+  std::unique_ptr<IntervalState> begin(const CacheShape& shape) const override {
+    auto past = std::make_unique<PastQueries>();
+    past->seen = sinks_;
+    past->sum = at::zeros({shape.query_heads, shape.head_dim}, at::kDouble);
+    past->products = at::zeros({shape.query_heads, shape.head_dim, shape.head_dim}, at::kDouble);
+    return past;
+  }
+
   void decide(const CacheShape& shape, const LayerSoFar& layer, std::span<uint8_t> kept) const override {
-    const at::Tensor turn = turn_of(layer);
-    at::parallel_for(0, shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t h = begin; h < end; ++h) {
-        const auto head = kept.subspan(h * layer.tokens, layer.tokens);
-        drop_smallest(scores_of(shape, layer, h, turn, head), every_, head);
+    const std::unique_ptr<IntervalState> anew = layer.state == nullptr ? begin(shape) : nullptr;
+    auto& past = dynamic_cast<PastQueries&>(layer.state == nullptr ? *anew : *layer.state);
+    std::vector<Head> heads;
+    for (int64_t h = 0; h < shape.kv_heads; ++h) heads.push_back(read_head(layer, h, kept));
+    const at::Tensor expected = at::empty({shape.query_heads, layer.tokens}, at::kDouble);
+    const int64_t group = shape.query_heads / shape.kv_heads;
+    at::parallel_for(0, shape.query_heads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t q = begin; q < end; ++q) {
+        add_new_queries(past, layer, q);
+        const Head& head = heads[q / group];
+        expected[q].narrow(0, 0, head.keys.size(0)).copy_(expected_weights(past, layer.tokens, q, head.keys));
       }
     });
+    past.seen = layer.tokens;
+    for (int64_t h = 0; h < shape.kv_heads; ++h) {
+      const at::Tensor mean =
+          expected.narrow(0, h * group, group).narrow(1, 0, heads[h].keys.size(0)).mean(0) * heads[h].lengths;
+      std::vector<double> scores(static_cast<size_t>(layer.tokens), std::numeric_limits<double>::infinity());
+      for (size_t n = 0; n < heads[h].tokens.size(); ++n) {
+        const int64_t j = heads[h].tokens[n];
+        if (j < layer.tokens - recent_) scores[j] = mean.const_data_ptr<double>()[n];
+      }
+      drop_smallest(scores, every_, kept.subspan(h * layer.tokens, layer.tokens), layer.ties_of(h));
+    }
   }
 
  private:
   static constexpr int64_t kDefaultSinks = 4;
 
-  /// RoPE's matrix averaged over the next positions, [head_dim, head_dim].
-  at::Tensor turn_of(const LayerSoFar& layer) const {
-    // Position 1 turns each pair of channels by its frequency.
-    const at::Tensor frequency = at::atan2(layer.sin[1].to(at::kDouble), layer.cos[1].to(at::kDouble));
-    const at::Tensor positions = at::arange(layer.tokens, layer.tokens + ahead_, at::kDouble).unsqueeze(1);
-    const at::Tensor cos = (positions * frequency).cos().mean(0).diag();
-    const at::Tensor sin = (positions * frequency).sin().mean(0).diag();
-    return at::cat({at::cat({cos, -sin}, 1), at::cat({sin, cos}, 1)}, 0);
+  /// Sums over all queries before position `seen` but the first `sinks`, before RoPE.
+  struct PastQueries : IntervalState {
+    int64_t seen = 0;
+    at::Tensor sum;       ///< [query_heads, head_dim] fp64
+    at::Tensor products;  ///< [query_heads, head_dim, head_dim] fp64, of each query with itself
+  };
+
+  /// What a KV head keeps but the sinks.
+  struct Head {
+    std::vector<int64_t> tokens;
+    at::Tensor keys;     ///< [tokens, head_dim] fp64, turned back by RoPE averaged over the next positions
+    at::Tensor lengths;  ///< [tokens] fp64, of the values; 1 if they do not count
+  };
+
+  Head read_head(const LayerSoFar& layer, int64_t kv_head, std::span<const uint8_t> kept) const {
+    Head head;
+    for (int64_t j = sinks_; j < layer.tokens; ++j) {
+      if (kept[kv_head * layer.tokens + j] != 0) head.tokens.push_back(j);
+    }
+    const at::Tensor tokens = at::tensor(head.tokens, at::kLong);
+    const CachedTokens& cache = layer.cache;
+    head.keys =
+        turned_back(read_now(cache.k, cache.k_rounded, cache.k_rounded_at, layer, kv_head, tokens), layer);
+    head.lengths = at::ones({tokens.size(0)}, at::kDouble);
+    if (values_) {
+      const at::Tensor values =
+          read_now(cache.v, cache.v_rounded, cache.v_rounded_at, layer, kv_head, tokens);
+      head.lengths = values.square().sum(1).sqrt();
+    }
+    return head;
   }
 
-  /// [tokens], infinity for what is safe.
-  std::vector<double> scores_of(const CacheShape& shape, const LayerSoFar& layer, int64_t kv_head,
-                                const at::Tensor& turn, std::span<const uint8_t> kept) const {
-    const int64_t group = shape.query_heads / shape.kv_heads, d = shape.head_dim;
-    std::vector<int64_t> counted;  // tokens that share the expected attention
-    for (int64_t j = sinks_; j < layer.tokens; ++j) {
-      if (kept[j] != 0) counted.push_back(j);
+  /// query . key after RoPE's average over the next positions is query . turned-back key.
+  at::Tensor turned_back(const at::Tensor& keys, const LayerSoFar& layer) const {
+    const int64_t half = keys.size(1) / 2;
+    // Position 1 turns each pair of channels by its frequency. The mean of cos and sin over equally spaced
+    // angles is that of the middle one, shrunk.
+    const at::Tensor frequency = at::atan2(layer.sin[1].to(at::kDouble), layer.cos[1].to(at::kDouble));
+    const auto count = static_cast<double>(ahead_);
+    const at::Tensor slow = at::sin(frequency / 2) * count;
+    const at::Tensor shrunk =
+        at::where(slow == 0, at::ones_like(slow), at::sin(frequency * (count / 2)) / slow);
+    const at::Tensor middle = frequency * (static_cast<double>(layer.tokens) + (count - 1) / 2);
+    const at::Tensor cos = middle.cos() * shrunk, sin = middle.sin() * shrunk;
+    const at::Tensor a = keys.narrow(1, 0, half), b = keys.narrow(1, half, half);
+    return at::cat({a * cos + b * sin, b * cos - a * sin}, 1);
+  }
+
+  /// Of one query head.
+  void add_new_queries(PastQueries& past, const LayerSoFar& layer, int64_t head) const {
+    const int64_t first = past.seen, half = layer.q.size(2) / 2;
+    auto rest = [&](const at::Tensor& x, int64_t from) {
+      return x.narrow(0, first - from, layer.tokens - first);
+    };
+    const at::Tensor q = rest(layer.q.select(1, head), layer.first_query);
+    const at::Tensor cos = rest(layer.cos, 0), sin = rest(layer.sin, 0);
+    const at::Tensor a = q.narrow(1, 0, half), b = q.narrow(1, half, half);
+    const at::Tensor unrotated = at::cat({a * cos + b * sin, b * cos - a * sin}, 1).to(at::kDouble);
+    past.sum[head] += unrotated.sum(0);
+    if (covariance_) past.products[head].addmm_(unrotated.t(), unrotated);
+  }
+
+  /// [keys] softmax over them of what a query head's next queries are expected to make of each.
+  at::Tensor expected_weights(const PastQueries& past, int64_t tokens, int64_t head,
+                              const at::Tensor& keys) const {
+    const auto d = static_cast<double>(keys.size(1)), queries = static_cast<double>(tokens - sinks_);
+    const at::Tensor mean = past.sum[head] / queries;
+    at::Tensor expected = at::mv(keys, mean) / std::sqrt(d);
+    if (covariance_) {
+      const at::Tensor spread = past.products[head] / queries - at::outer(mean, mean);
+      expected += (at::mm(keys, spread) * keys).sum(1) / (2 * d);
     }
-    const at::Tensor tokens = at::tensor(counted, at::kLong);
-    const at::Tensor keys =
-        read_now(layer.cache.k, layer.cache.k_rounded, layer.cache.k_rounded_at, layer, kv_head, tokens);
-    at::Tensor mean = at::zeros({tokens.size(0)}, at::kDouble);
-    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      const at::Tensor queries = unrotated(layer, h);
-      const at::Tensor middle = queries.mean(0, false, at::kDouble);
-      at::Tensor expected = at::mv(keys, at::mv(turn, middle)) / std::sqrt(static_cast<double>(d));
-      if (covariance_) {
-        const at::Tensor apart = queries - middle.to(at::kFloat);
-        const at::Tensor spread =
-            at::mm(apart.t(), apart).to(at::kDouble) / static_cast<double>(queries.size(0));
-        const at::Tensor turned = at::mm(at::mm(turn, spread), turn.t());
-        expected += (at::mm(keys, turned) * keys).sum(1) / (2.0 * static_cast<double>(d));
-      }
-      mean += at::softmax(expected, 0) / static_cast<double>(group);
-    }
-    if (values_) {
-      mean *= read_now(layer.cache.v, layer.cache.v_rounded, layer.cache.v_rounded_at, layer, kv_head, tokens)
-                  .square()
-                  .sum(1)
-                  .sqrt();
-    }
-    std::vector<double> scores(static_cast<size_t>(layer.tokens), std::numeric_limits<double>::infinity());
-    for (size_t n = 0; n < counted.size(); ++n) {
-      if (counted[n] < layer.tokens - recent_) scores[counted[n]] = mean.const_data_ptr<double>()[n];
-    }
-    return scores;
+    return at::softmax(expected, 0);
   }
 
   /// Rows of keys or values as the newest query reads them, [rows, head_dim] fp64.
@@ -133,15 +185,6 @@ class ExpectedAttention : public IntervalPolicy {
     if (!rounded_at.defined()) return rows(rounded).to(at::kDouble);
     const at::Tensor by_now = (rounded_at[kv_head] < layer.tokens).index_select(0, tokens).unsqueeze(1);
     return at::where(by_now, rows(rounded), rows(exact)).to(at::kDouble);
-  }
-
-  /// A query head's past queries before RoPE, [queries, head_dim].
-  at::Tensor unrotated(const LayerSoFar& layer, int64_t head) const {
-    const int64_t first = sinks_, half = layer.q.size(2) / 2;
-    auto rest = [&](const at::Tensor& x) { return x.narrow(0, first, layer.tokens - first); };
-    const at::Tensor q = rest(layer.q.select(1, head)), cos = rest(layer.cos), sin = rest(layer.sin);
-    const at::Tensor a = q.narrow(1, 0, half), b = q.narrow(1, half, half);
-    return at::cat({a * cos + b * sin, b * cos - a * sin}, 1);
   }
 
   int64_t capacity_, recent_ = 0, sinks_ = 0, every_ = 0, ahead_ = 0;

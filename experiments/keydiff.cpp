@@ -53,12 +53,8 @@ class KeyDiff : public ContentPolicy {
   /// The second number: one over the key's length. A key of length 0 is like nothing: its cosine is 0.
   void read_key(const CacheShape&, const CacheView& view, int64_t slot,
                 std::span<double> memory) const override {
-    double sum = 0;
-    for (int64_t c = 0; c < view.head_dim; ++c) {
-      const double number = view.keys[c * view.stride + slot];
-      sum += number * number;
-    }
-    memory[view.stride + slot] = sum > 0 ? 1 / std::sqrt(sum) : 0;
+    const double squared = view.squared_key_length(slot);
+    memory[view.stride + slot] = squared > 0 ? 1 / std::sqrt(squared) : 0;
   }
 
   /// The first: minus the cosine, times the length of the mean, which is the same for all.

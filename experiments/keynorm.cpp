@@ -27,12 +27,7 @@ class KeyNorm : public ContentPolicy {
   /// memory: minus the squared norm.
   void read_key(const CacheShape&, const CacheView& view, int64_t slot,
                 std::span<double> memory) const override {
-    double sum = 0;
-    for (int64_t c = 0; c < view.head_dim; ++c) {
-      const double number = view.keys[c * view.stride + slot];
-      sum += number * number;
-    }
-    memory[slot] = -sum;
+    memory[slot] = -view.squared_key_length(slot);
   }
 };
 

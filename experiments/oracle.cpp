@@ -59,19 +59,23 @@ class Oracle : public ForesightPolicy {
                               std::copy_n(running.begin(), tokens, sums.begin() + (i - begin) * T);
                             });
       for (int64_t next = begin; next < end; ++next) {
-        give_up(kept, sums.data() + (next - begin) * T, next, evicted_at);
+        give_up(kept, sums.data() + (next - begin) * T, next, evicted_at, whole.ties_of(kv_head));
         kept.push_back(next);
       }
     }
-    give_up(kept, later.back().data(), T, evicted_at);
+    give_up(kept, later.back().data(), T, evicted_at, nullptr);
   }
 
  private:
   /// Before query `next` comes. `kept` ascends, so that of equals the oldest goes.
   static void give_up(std::vector<int64_t>& kept, const double* sums, int64_t next,
-                      std::span<int32_t> evicted_at) {
+                      std::span<int32_t> evicted_at, TieCount* ties) {
     const auto least =
         std::min_element(kept.begin(), kept.end(), [&](int64_t a, int64_t b) { return sums[a] < sums[b]; });
+    if (ties != nullptr) {
+      ++ties->evictions;
+      ties->tied += std::any_of(least + 1, kept.end(), [&](int64_t j) { return sums[j] == sums[*least]; });
+    }
     evicted_at[*least] = static_cast<int32_t>(next);
     kept.erase(least);
   }

@@ -27,7 +27,7 @@ class SnapKv : public PromptPolicy {
               std::span<uint8_t> kept_tokens) const override {
     for (int64_t h = 0; h < shape.kv_heads; ++h) {
       drop_smallest(votes(shape, prompt, h), prompt.tokens - kept(),
-                    kept_tokens.subspan(h * prompt.tokens, prompt.tokens));
+                    kept_tokens.subspan(h * prompt.tokens, prompt.tokens), prompt.ties_of(h));
     }
   }
 };

@@ -28,15 +28,20 @@ LayerSoFar so_far(const LayerInput& input, const CachedTokens& cache, int64_t to
 }
 
 void decide_now_and_then(const IntervalPolicy& policy, const CacheShape& shape, const LayerInput& input,
-                         const CachedTokens& cache, int32_t* evicted_at) {
+                         const CachedTokens& cache, int32_t* evicted_at, TieCount* ties) {
   const int64_t T = shape.tokens;
+  const std::unique_ptr<IntervalState> state = policy.begin(shape);
   for (int64_t i = policy.next_decision(shape, 0); i < T; i = policy.next_decision(shape, i + 1)) {
     const int64_t tokens = i + 1;
     std::vector<uint8_t> kept(static_cast<size_t>(shape.kv_heads * tokens));
     for (int64_t h = 0; h < shape.kv_heads; ++h) {
       for (int64_t j = 0; j < tokens; ++j) kept[h * tokens + j] = evicted_at[h * T + j] == kNever;
     }
-    policy.decide(shape, so_far(input, cache, tokens), kept);
+    LayerSoFar layer = so_far(input, cache, tokens);
+    layer.state = state.get();
+    // What leaves after the last query, no query misses.
+    layer.ties = tokens < T ? ties : nullptr;
+    policy.decide(shape, layer, kept);
     for (int64_t h = 0; h < shape.kv_heads; ++h) {
       for (int64_t j = 0; j < tokens; ++j) {
         int32_t& at = evicted_at[h * T + j];
@@ -55,9 +60,9 @@ bool needs_queries(const Policy& policy) {
 }
 
 at::Tensor layer_lifetimes(const Policy& policy, const CacheShape& shape, const LayerInput& input,
-                           const CachedTokens& cache) {
+                           const CachedTokens& cache, TieCount* ties) {
   if (const auto* content = dynamic_cast<const ContentPolicy*>(&policy)) {
-    return scan(*content, shape, input.q, input.first_query, cache);
+    return scan(*content, shape, input.q, input.first_query, cache, ties);
   }
   if (input.first_query > policy.same_until(shape) || input.first_query + input.q.size(0) != shape.tokens) {
     throw Failure(fmt::format("policy: given queries from {}, needs {} to {}", input.first_query,
@@ -66,9 +71,10 @@ at::Tensor layer_lifetimes(const Policy& policy, const CacheShape& shape, const 
   at::Tensor evicted_at = at::full({shape.kv_heads, shape.tokens}, kNever, at::kInt);
   int32_t* out = evicted_at.data_ptr<int32_t>();
   if (const auto* interval = dynamic_cast<const IntervalPolicy*>(&policy)) {
-    decide_now_and_then(*interval, shape, input, cache, out);
+    decide_now_and_then(*interval, shape, input, cache, out, ties);
   } else if (const auto* foresight = dynamic_cast<const ForesightPolicy*>(&policy)) {
-    const LayerSoFar whole = so_far(input, cache, shape.tokens);
+    LayerSoFar whole = so_far(input, cache, shape.tokens);
+    whole.ties = ties;
     at::parallel_for(0, shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
       for (int64_t h = begin; h < end; ++h) {
         foresight->lifetimes(shape, whole, h, {out + h * shape.tokens, static_cast<size_t>(shape.tokens)});

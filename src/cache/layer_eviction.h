@@ -11,8 +11,9 @@ bool needs_queries(const Policy& policy);
 
 /// evicted_at [kv_heads, tokens] int32 of one layer under a policy that decides by its content (any but a
 /// PositionPolicy). `cache`: the layer's keys and values and their rounding. What a policy is handed ends
-/// with the query it decides after, unless it looks ahead.
+/// with the query it decides after, unless it looks ahead. ties [kv_heads] or nullptr: added to, for
+/// evictions that some query of the window misses.
 at::Tensor layer_lifetimes(const Policy& policy, const CacheShape& shape, const LayerInput& input,
-                           const CachedTokens& cache);
+                           const CachedTokens& cache, TieCount* ties = nullptr);
 
 }  // namespace kvcost

@@ -25,10 +25,14 @@ KVCOST_MULTIARCH void add_mean_rows(const float* rows, int64_t heads, int64_t st
   }
 }
 
-/// Position of the token with the smallest score among those at positions first .. last, the oldest of
-/// equals; kNever if there is none.
-KVCOST_MULTIARCH int32_t smallest(const double* scores, const int32_t* positions, int64_t slots,
-                                  int32_t first, int32_t last) {
+/// The token with the smallest score, the oldest of equals, and how many have that score.
+struct Smallest {
+  int32_t position = kNever, equals = 0;
+};
+
+/// Among tokens at positions first .. last; kNever if there is none.
+KVCOST_MULTIARCH Smallest smallest(const double* scores, const int32_t* positions, int64_t slots,
+                                   int32_t first, int32_t last) {
   double least = std::numeric_limits<double>::infinity();
 #pragma omp simd reduction(min : least)
   for (int64_t s = 0; s < slots; ++s) {
@@ -36,15 +40,16 @@ KVCOST_MULTIARCH int32_t smallest(const double* scores, const int32_t* positions
     const double score = free ? scores[s] : std::numeric_limits<double>::infinity();
     least = score < least ? score : least;
   }
-  int32_t oldest = kNever;
-#pragma omp simd reduction(min : oldest)
+  int32_t oldest = kNever, equals = 0;
+#pragma omp simd reduction(min : oldest) reduction(+ : equals)
   for (int64_t s = 0; s < slots; ++s) {
     // Not "==": scores that are not numbers have no smallest one, and the oldest goes.
     const bool best = (positions[s] >= first) & (positions[s] <= last) & !(scores[s] > least);
     const int32_t position = best ? positions[s] : kNever;
     oldest = position < oldest ? position : oldest;
+    equals += best ? 1 : 0;
   }
-  return oldest;
+  return {oldest, equals};
 }
 
 }  // namespace
@@ -79,13 +84,15 @@ void ContentPolicy::add_mean_weights(const CacheView& view, std::span<double> to
 
 int64_t ContentPolicy::evict(const CacheShape&, const CacheView& view, std::span<const double> memory) const {
   if (view.slots() == 1) return 0;
-  const int32_t goes =
+  const Smallest goes =
       smallest(memory.data(), view.positions.data(), view.slots(), static_cast<int32_t>(sinks_),
                static_cast<int32_t>(view.query - std::max<int64_t>(1, recent_)));
-  return std::find(view.positions.begin(), view.positions.end(), goes) - view.positions.begin();
+  if (view.ties != nullptr) ++view.ties->evictions, view.ties->tied += goes.equals > 1;
+  return std::find(view.positions.begin(), view.positions.end(), goes.position) - view.positions.begin();
 }
 
-void IntervalPolicy::drop_smallest(std::span<const double> scores, int64_t count, std::span<uint8_t> kept) {
+void IntervalPolicy::drop_smallest(std::span<const double> scores, int64_t count, std::span<uint8_t> kept,
+                                   TieCount* ties) {
   struct Candidate {
     double score;
     int64_t token;
@@ -103,6 +110,12 @@ void IntervalPolicy::drop_smallest(std::span<const double> scores, int64_t count
   const auto end = all.begin() + std::min<int64_t>(count, static_cast<int64_t>(all.size()));
   std::partial_sort(all.begin(), end, all.end());
   for (auto gone = all.begin(); gone != end; ++gone) kept[gone->token] = 0;
+  if (ties == nullptr) return;
+  ties->evictions += end - all.begin();
+  const auto least = std::min_element(end, all.end());
+  if (least == all.end()) return;
+  ties->tied +=
+      std::count_if(all.begin(), end, [&](const Candidate& one) { return one.score == least->score; });
 }
 
 }  // namespace kvcost

@@ -41,6 +41,12 @@ class PositionPolicy : public Policy {
   virtual void lifetimes(const CacheShape& shape, int64_t kv_head, std::span<int32_t> evicted_at) const = 0;
 };
 
+/// How often a policy evicted by score, and how often two tokens or more had the least one, so that age
+/// decided. A policy that has no scores counts nothing.
+struct TieCount {
+  int64_t evictions = 0, tied = 0;
+};
+
 /// One cache after its newest query's attention: a KV head's, or a whole layer's if heads share one set.
 /// Slots are in no order, and tokens move between them when one is given up. A row of any array has room for
 /// `stride` slots, of which the first slots() count.
@@ -57,8 +63,18 @@ struct CacheView {
   /// [kv_heads, head_dim, stride] keys as attention reads them: channel c of KV head h (from 0) in slot s is
   /// keys[(h * head_dim + c) * stride + s].
   const float* keys = nullptr;
+  TieCount* ties = nullptr;  ///< nullptr: nobody asks
 
   int64_t slots() const { return static_cast<int64_t>(positions.size()); }
+  /// Of the first KV head's key in `slot`.
+  double squared_key_length(int64_t slot) const {
+    double sum = 0;
+    for (int64_t c = 0; c < head_dim; ++c) {
+      const double number = keys[c * stride + slot];
+      sum += number * number;
+    }
+    return sum;
+  }
 };
 
 /// A policy that decides after every token by what is in the cache. It is told each query's weights and names
@@ -91,7 +107,7 @@ class ContentPolicy : public Policy {
   /// Called after every query's attention, before anything is given up.
   virtual void observe(const CacheShape&, const CacheView&, std::span<double> /*memory*/) const {}
   /// The slot to give up; must not be protected(). Default: the smallest memory (a token's first number),
-  /// ties to the oldest.
+  /// ties to the oldest and into view.ties.
   virtual int64_t evict(const CacheShape& shape, const CacheView& view, std::span<const double> memory) const;
 
   /// The newest `recent` tokens (always the newest one) and the first `sinks` stay. With nothing else left
@@ -110,6 +126,11 @@ class ContentPolicy : public Policy {
   int64_t capacity_, recent_, sinks_;
 };
 
+/// What an IntervalPolicy carries from one decision of a layer to the next.
+struct IntervalState {
+  virtual ~IntervalState() = default;
+};
+
 /// A layer after some query's attention: all that has come so far, and nothing later.
 struct LayerSoFar {
   int64_t tokens = 0;       ///< the newest is at tokens - 1
@@ -118,6 +139,11 @@ struct LayerSoFar {
   /// k, v and their rounding for [tokens]; its evicted_at is undefined.
   CachedTokens cache;
   at::Tensor cos, sin;  ///< [tokens, head_dim / 2] of the rotary embedding
+  /// From the policy's begin(), as its last decision left it; nullptr: decide from all of this.
+  IntervalState* state = nullptr;
+  TieCount* ties = nullptr;  ///< [kv_heads]; nullptr: nobody asks
+
+  TieCount* ties_of(int64_t kv_head) const { return ties == nullptr ? nullptr : ties + kv_head; }
 };
 
 /// A policy that decides now and then (once after the prompt, every n tokens), for a layer as a whole.
@@ -125,12 +151,16 @@ class IntervalPolicy : public Policy {
  public:
   /// The first query at or after `query` that a decision follows; kNever if there is none.
   virtual int64_t next_decision(const CacheShape& shape, int64_t query) const = 0;
+  /// Before the first decision of every layer and window; handed back in layer.state. Default: nothing.
+  virtual std::unique_ptr<IntervalState> begin(const CacheShape&) const { return nullptr; }
   /// kept [kv_heads, layer.tokens]: 1 for the tokens still in the cache; makes 0 of those that leave.
   virtual void decide(const CacheShape& shape, const LayerSoFar& layer, std::span<uint8_t> kept) const = 0;
 
  protected:
   /// For one KV head: the `count` kept tokens with the smallest scores leave, the oldest of equals first.
-  static void drop_smallest(std::span<const double> scores, int64_t count, std::span<uint8_t> kept);
+  /// `ties` may be nullptr; tied is each that leaves with the score of one that stays.
+  static void drop_smallest(std::span<const double> scores, int64_t count, std::span<uint8_t> kept,
+                            TieCount* ties = nullptr);
 };
 
 /// A policy that knows what is to come: a reference, not a cache that could be built.

@@ -134,8 +134,12 @@ CachedTokens RowCache::operator()(const LayerInput& input) {
 
   LayerFacts& facts = layers_[input.layer];
   if (by_content_) {
-    cache.evicted_at = layer_lifetimes(*layer_policies_[input.layer], shape, input, cache);
+    std::vector<TieCount> ties(static_cast<size_t>(shape.kv_heads));
+    cache.evicted_at = layer_lifetimes(*layer_policies_[input.layer], shape, input, cache, ties.data());
     facts = measure(cache.evicted_at);
+    for (const TieCount& head : ties) {
+      facts.ties.evictions += head.evictions, facts.ties.tied += head.tied;
+    }
   } else {
     cache.evicted_at = plans_[input.layer].evicted_at;
     facts = plans_[input.layer].facts;
@@ -215,6 +219,14 @@ CacheReport RowCache::report() const {
   if (shape_.tokens > 0) report.stored_bytes_per_token = bits / 8 / static_cast<double>(shape_.tokens);
   if (numbers > 0) report.effective_bits = bits / numbers;
   return report;
+}
+
+TieCount RowCache::ties() const {
+  TieCount all;
+  for (const LayerFacts& facts : layers_) {
+    all.evictions += facts.ties.evictions, all.tied += facts.ties.tied;
+  }
+  return all;
 }
 
 int64_t RowCache::same_until() const {

@@ -45,6 +45,8 @@ class RowCache {
   }
   /// After the window's last layer. Failure if a layer was not seen.
   CacheReport report() const;
+  /// Of the layers run since begin().
+  TieCount ties() const;
 
   /// First position whose query may read anything but the full cache; a pass over the window may start here.
   /// At most shape.tokens.
@@ -75,6 +77,7 @@ class RowCache {
     bool seen = false, evicted = false, changed = false;
     double tokens_kept = 0;
     int64_t stored_bits = 0, stored_numbers = 0;
+    TieCount ties;
   };
 
   /// What is known of a layer before it is run, unless its content decides.

@@ -23,11 +23,12 @@ int64_t stride_of(int64_t slots) {
 class LiveCache {
  public:
   LiveCache(const ContentPolicy& policy, const CacheShape& shape, const CachedTokens& cache,
-            int64_t first_kv_head, int64_t kv_heads, int32_t* evicted_at)
+            int64_t first_kv_head, int64_t kv_heads, int32_t* evicted_at, TieCount* ties)
       : policy_(policy),
         shape_(shape),
         cache_(cache),
         evicted_at_(evicted_at),
+        ties_(ties),
         stride_(stride_of(std::min<int64_t>(policy.capacity(), shape.tokens))),
         numbers_(policy.numbers_per_token()) {
     const int64_t group = shape.query_heads / shape.kv_heads;
@@ -81,6 +82,8 @@ class LiveCache {
   /// After query i's attention: the policy is told, and gives up what has no room.
   void decide(int64_t i) {
     policy_.observe(shape_, view_, memory_);
+    // What leaves after the last query, no query misses.
+    view_.ties = i + 1 < shape_.tokens ? ties_ : nullptr;
     while (slots() > 0 && slots() >= policy_.capacity()) {
       int64_t slot = policy_.evict(shape_, view_, memory_);
       if (slot < 0 || slot >= slots()) throw Failure("policy: named no token to give up");
@@ -136,6 +139,7 @@ class LiveCache {
   const CacheShape& shape_;
   const CachedTokens& cache_;
   int32_t* evicted_at_;
+  TieCount* ties_;
   int64_t stride_, numbers_;
   CacheView view_;
   std::vector<int32_t> positions_;
@@ -148,7 +152,7 @@ class LiveCache {
 }  // namespace
 
 at::Tensor scan(const ContentPolicy& policy, const CacheShape& shape, const at::Tensor& q,
-                int64_t first_query, const CachedTokens& cache) {
+                int64_t first_query, const CachedTokens& cache, TieCount* ties) {
   const int64_t start = policy.same_until(shape);
   if (policy.reads_weights() && (first_query > start || first_query + q.size(0) != shape.tokens)) {
     throw Failure(fmt::format("policy: given queries {} to {}, needs {} to {}", first_query,
@@ -160,7 +164,8 @@ at::Tensor scan(const ContentPolicy& policy, const CacheShape& shape, const at::
   const int64_t heads_per_set = policy.one_set_per_layer() ? shape.kv_heads : 1;
   at::parallel_for(0, shape.kv_heads / heads_per_set, 1, [&](int64_t begin, int64_t end) {
     for (int64_t set = begin; set < end; ++set) {
-      LiveCache live(policy, shape, cache, set * heads_per_set, heads_per_set, out);
+      LiveCache live(policy, shape, cache, set * heads_per_set, heads_per_set, out,
+                     ties == nullptr ? nullptr : ties + set * heads_per_set);
       for (int64_t i = 0; i < shape.tokens; ++i) {
         live.enter(i);
         if (i < start) continue;

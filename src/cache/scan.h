@@ -11,7 +11,8 @@ namespace kvcost {
 /// them and gives up what has no room. Returns evicted_at, [kv_heads, tokens] int32. q [queries, query_heads,
 /// head_dim], if weights are read: from policy.same_until() or before to the window's last query. `cache`:
 /// keys and their rounding; its evicted_at is not read. KV heads run in parallel unless they share one set.
+/// ties [kv_heads] or nullptr: added to; of heads that share a set, the first's.
 at::Tensor scan(const ContentPolicy& policy, const CacheShape& shape, const at::Tensor& q,
-                int64_t first_query, const CachedTokens& cache);
+                int64_t first_query, const CachedTokens& cache, TieCount* ties = nullptr);
 
 }  // namespace kvcost

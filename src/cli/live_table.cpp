@@ -29,7 +29,8 @@ class Tally {
   }
 
   void add(size_t row, const Unit& unit, bool reused) {
-    double loss = mean(unit.loss_bits);
+    has_losses_ = !unit.loss_bits.empty();
+    double loss = has_losses_ ? mean(unit.loss_bits) : 0;
     if (row == 0) full_now_ = loss;
     rows_[row].loss += loss;
     rows_[row].delta += loss - full_now_;
@@ -72,10 +73,10 @@ class Tally {
     return left ? duration(*left) + " left" : "";
   }
 
-  /// "3.235 (+0.172)", "" before the first window.
+  /// "3.235 (+0.172)", "" before the first window, or if no losses are measured.
   std::string cell(size_t row) const {
     const Row& sums = rows_[row];
-    if (sums.windows == 0) return "";
+    if (sums.windows == 0 || !has_losses_) return "";
     auto count = static_cast<double>(sums.windows);
     std::string loss = fmt::format("{:7.3f}", sums.loss / count);
     return row == 0 ? loss : loss + fmt::format("  ({:+.3f})", sums.delta / count);
@@ -91,6 +92,7 @@ class Tally {
   RunProgress::Plan plan_;
   std::vector<Row> rows_;
   double full_now_ = 0, perturbed_seconds_ = 0;
+  bool has_losses_ = false;
   int64_t perturbed_ = 0, perturbed_measured_ = 0;
   size_t done_ = 0;
 };
@@ -118,11 +120,12 @@ class PlainProgress : public RunProgress {
   void line(int64_t window, size_t row, const std::string& what, const Unit& unit, bool reused) {
     std::string time = reused ? "measured before" : fmt::format("{:.1f} s", unit.seconds);
     std::string left = tally_.time_left();
-    std::fprintf(stderr, "%s",
-                 fmt::format("[{}/{}] {} {}, {}{}: {:.4f} bits, {}{}\n", tally_.done(), tally_.total(),
-                             tally_.plan().window_name, window + 1, tally_.plan().rows[row], what,
-                             mean(unit.loss_bits), time, left.empty() ? "" : ", " + left)
-                     .c_str());
+    std::string loss = unit.loss_bits.empty() ? "" : fmt::format("{:.4f} bits, ", mean(unit.loss_bits));
+    std::fprintf(
+        stderr, "%s",
+        fmt::format("[{}/{}] {} {}, {}{}: {}{}{}\n", tally_.done(), tally_.total(), tally_.plan().window_name,
+                    window + 1, tally_.plan().rows[row], what, loss, time, left.empty() ? "" : ", " + left)
+            .c_str());
   }
   Tally tally_;
 };

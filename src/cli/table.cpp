@@ -12,6 +12,8 @@
 
 #include "src/base/error.h"
 #include "src/cli/commands.h"
+#include "src/cli/table_format.h"
+#include "src/report/kept_table.h"
 #include "src/report/published.h"
 
 namespace kvcost {
@@ -21,16 +23,8 @@ struct TableCommand {
   std::vector<std::string> results;
   TableOptions options;
   std::string format = "text", published;
+  bool layers = false;
 };
-
-TableFormat format_of(const std::string& name) {
-  if (name == "text") return TableFormat::text;
-  if (name == "markdown") return TableFormat::markdown;
-  if (name == "csv") return TableFormat::csv;
-  if (name == "json") return TableFormat::json;
-  const std::string valid[] = {"text", "markdown", "csv", "json"};
-  throw InputError(fmt::format("--format: unknown '{}'{}", name, hint(name, valid)));
-}
 
 /// Positions cannot do without; the gap closed has no interval then.
 std::optional<Losses> losses_beside(const std::filesystem::path& result_path, const ResultFile& result,
@@ -41,8 +35,29 @@ std::optional<Losses> losses_beside(const std::filesystem::path& result_path, co
   return read_losses(path, result);
 }
 
+/// Prints results of `kvcost kept` if these are such; false if not.
+bool print_kept(const TableCommand& command) {
+  std::vector<KeptResult> results;
+  for (const std::string& path : command.results) {
+    if (is_kept_result(path)) results.push_back(read_kept_result(path));
+  }
+  if (results.empty()) {
+    if (command.layers) throw InputError("--layers: found other results, expected some of kvcost kept");
+    return false;
+  }
+  if (results.size() < command.results.size()) {
+    throw InputError("table: found results of kvcost kept among others, expected one kind");
+  }
+  const TableOptions& options = command.options;
+  if (options.measures || options.beside || options.position_blocks != 0 || !command.published.empty()) {
+    throw InputError("table: results of kvcost kept are printed with --format and --layers only");
+  }
+  fmt::print("{}", kept_tables(results, {options.format, command.layers}));
+  return true;
+}
+
 void run(TableCommand& command) {
-  command.options.format = format_of(command.format);
+  command.options.format = table_format_of(command.format);
   if (command.options.position_blocks < 0) {
     throw InputError(
         fmt::format("--by-position: found {}, expected at least 1", command.options.position_blocks));
@@ -50,6 +65,7 @@ void run(TableCommand& command) {
   if (command.options.position_blocks > 0 && (command.options.beside || !command.published.empty())) {
     throw InputError("--by-position: cannot be given with --beside or --published");
   }
+  if (print_kept(command)) return;
   std::vector<ResultFile> results;
   std::vector<std::optional<Losses>> losses;
   for (const std::string& path : command.results) {
@@ -79,6 +95,7 @@ void register_table(CLI::App& app) {
   sub->add_option("--by-position", command->options.position_blocks,
                   "the loss in N blocks of positions of the scored part too")
       ->type_name("N");
+  sub->add_flag("--layers", command->layers, "of kvcost kept: the numbers of each layer too");
   sub->add_option("--published", command->published,
                   "numbers to compare one result with, e.g. data/published/eviction_and_quantization.json")
       ->type_name("FILE");

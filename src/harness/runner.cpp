@@ -12,10 +12,9 @@
 #include "src/base/error.h"
 #include "src/cache/row_cache.h"
 #include "src/harness/assemble.h"
+#include "src/harness/experiment_inputs.h"
 #include "src/harness/measure.h"
-#include "src/harness/open_model.h"
 #include "src/harness/version.h"
-#include "src/text/windows.h"
 
 namespace kvcost {
 namespace {
@@ -32,7 +31,6 @@ class Run {
   std::optional<ResultFile> all_windows();
 
  private:
-  void check_model() const;
   void measure_window(int64_t window);
   Unit obtain(const UnitIdentity& identity, size_t row, int64_t window, bool& reused,
               const std::function<Unit()>& measure);
@@ -49,10 +47,7 @@ class Run {
   const RunOptions& options_;
   RunProgress& progress_;
   UnitStore store_;
-  OpenedModel model_;
-  std::string weights_hash_, tokenizer_hash_, text_hash_;
-  std::optional<int64_t> bos_;
-  std::vector<std::vector<int32_t>> windows_;
+  ExperimentInputs inputs_;
   std::vector<RunRow> rows_;  ///< the full cache first
   std::unique_ptr<Decoder> decoder_;
 };
@@ -68,52 +63,24 @@ Run::Run(const Experiment& experiment, const RunOptions& options, RunProgress& p
   for (const RowSpec& spec : experiment.rows) {
     rows_.push_back({spec, std::make_unique<RowCache>(spec.config(), spec.path)});
   }
-  model_ = open_model(experiment.model);
-  std::vector<std::filesystem::path> texts;
-  for (const std::string& path : experiment.text) texts.push_back(find_input(path, options.text_folders));
-  Corpus corpus =
-      read_corpus(texts, *model_.tokenizer, model_.weights->config().vocabulary, experiment.special_tokens);
-  windows_ = cut_windows(corpus, experiment.windows, experiment.length);
-  bos_ = corpus.bos;
-  check_model();
-  text_hash_ = corpus.hash;
-  weights_hash_ = model_.weights->hash();
-  tokenizer_hash_ = model_.tokenizer->hash();
-  if (experiment.threads > 0) at::set_num_threads(static_cast<int>(experiment.threads));
-}
-
-void Run::check_model() const {
-  const ModelConfig& config = model_.weights->config();
-  if (config.sliding_window && experiment_.length > *config.sliding_window) {
-    throw InputError(fmt::format("windows.length: found {}, expected at most {}: {} attends no further",
-                                 experiment_.length, *config.sliding_window, experiment_.model));
-  }
-  if (config.max_positions > 0 && experiment_.length > config.max_positions) {
-    progress_.note(fmt::format("windows of {} tokens are longer than the {} that {} was trained on",
-                               experiment_.length, config.max_positions, experiment_.model));
-  }
-  for (const auto& window : windows_) {
-    for (int32_t id : window) {
-      if (id >= 0 && id < config.vocabulary) continue;
-      throw InputError(fmt::format("token {}: the model's vocabulary has {}", id, config.vocabulary));
-    }
-  }
+  inputs_ = open_inputs(experiment, options.text_folders,
+                        [&progress](const std::string& line) { progress.note(line); });
 }
 
 /// Made only when a unit is missing: a run that finds all units needs no weights in memory.
 const Decoder& Run::decoder() {
   if (!decoder_) {
     Dtype dtype = experiment_.dtype == "bf16" ? Dtype::bf16 : Dtype::fp32;
-    decoder_ = std::make_unique<Decoder>(*model_.weights, dtype);
-    model_.weights->release_pages();
+    decoder_ = std::make_unique<Decoder>(*inputs_.model.weights, dtype);
+    inputs_.model.weights->release_pages();
   }
   return *decoder_;
 }
 
 UnitIdentity Run::identity(int64_t window, size_t row) const {
-  return {weights_hash_,
-          tokenizer_hash_,
-          hash_of_ids(windows_[window]),
+  return {inputs_.weights_sha256,
+          inputs_.tokenizer_sha256,
+          hash_of_ids(inputs_.windows[window]),
           experiment_.dtype,
           experiment_.scored,
           rows_[row].spec.config(),
@@ -169,7 +136,7 @@ void Run::measure_window(int64_t window) {
   std::unique_ptr<WindowMeasurer> measurer;
   auto measure = [&]() -> WindowMeasurer& {
     if (!measurer) {
-      measurer = std::make_unique<WindowMeasurer>(decoder(), windows_[window], experiment_.scored);
+      measurer = std::make_unique<WindowMeasurer>(decoder(), inputs_.windows[window], experiment_.scored);
     }
     return *measurer;
   };
@@ -235,10 +202,10 @@ ResultFile Run::result(const std::vector<RowUnits>& units) const {
   result.capability = at::get_cpu_capability();
   result.dtype = experiment_.dtype;
   result.threads = at::get_num_threads();
-  result.weights_sha256 = weights_hash_;
-  result.tokenizer_sha256 = tokenizer_hash_;
-  result.text_sha256 = text_hash_;
-  result.bos = bos_;
+  result.weights_sha256 = inputs_.weights_sha256;
+  result.tokenizer_sha256 = inputs_.tokenizer_sha256;
+  result.text_sha256 = inputs_.text_sha256;
+  result.bos = inputs_.bos;
   result.windows = experiment_.windows;
   result.length = experiment_.length;
   result.scored = experiment_.scored;

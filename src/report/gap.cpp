@@ -75,6 +75,11 @@ std::vector<double> difference(std::vector<double> a, const std::vector<double>&
   return a;
 }
 
+/// A mean of whole numbers may miss the capacity by its rounding.
+bool keeps_more(const RowResult& row, int64_t capacity) {
+  return row.tokens_kept > static_cast<double>(capacity) * (1 + 1e-9);
+}
+
 double mean_delta(const ResultFile& result, const std::vector<size_t>& rows) {
   std::vector<double> deltas;
   for (size_t row : rows) deltas.push_back(result.rows[row].delta_bits);
@@ -117,7 +122,14 @@ std::vector<Gap> gaps_closed(const ResultFile& result, const Losses* losses) {
 TextGrid gap_grid(const ResultFile& result, const std::vector<Gap>& gaps) {
   using Align = TextGrid::Align;
   TextGrid grid({Align::left, Align::right, Align::right, Align::right});
-  grid.row({"from random to the oracle", "gap closed", "95% interval", "tokens kept"});
+  bool any_more = false;
+  for (const Gap& gap : gaps) {
+    any_more = any_more || std::any_of(gap.rows.begin(), gap.rows.end(), [&](const GapClosed& closed) {
+                 return keeps_more(result.rows[closed.row], gap.capacity);
+               });
+  }
+  const std::string none = any_more ? "  " : "";
+  grid.row({"from random to the oracle", "gap closed", "95% interval", "tokens kept" + none});
   for (const Gap& gap : gaps) {
     std::string several = gap.random_rows > 1 ? fmt::format(" (mean of {} rows)", gap.random_rows) : "";
     grid.heading(fmt::format("capacity {}{}{}: random {:+.3f}{}, oracle {:+.3f}", with_commas(gap.capacity),
@@ -129,8 +141,13 @@ TextGrid gap_grid(const ResultFile& result, const std::vector<Gap>& gaps) {
       if (closed.low) interval = fmt::format("{:.1f}..{:.1f}%", 100 * *closed.low, 100 * *closed.high);
       grid.row({"  " + printable(row.name),
                 closed.closed ? fmt::format("{:.1f}%", 100 * *closed.closed) : "-", interval,
-                with_commas(row.tokens_kept, 1)});
+                with_commas(row.tokens_kept, 1) + (keeps_more(row, gap.capacity) ? " +" : none)});
     }
+  }
+  if (any_more) {
+    grid.heading(
+        "+ keeps more tokens than the capacity that random and the oracle are held to: its gap is no "
+        "merit of its choice alone");
   }
   return grid;
 }

@@ -54,7 +54,37 @@ class Reviving : public IntervalPolicy {
   }
 };
 
+struct DecisionCount : IntervalState {
+  int64_t decisions = 0;
+};
+
+/// After every query; expects its state to know of all decisions before.
+class Carrying : public IntervalPolicy {
+ public:
+  int64_t capacity() const override { return kNever; }
+  int64_t same_until(const CacheShape&) const override { return 0; }
+  int64_t next_decision(const CacheShape&, int64_t query) const override { return query; }
+  std::unique_ptr<IntervalState> begin(const CacheShape&) const override {
+    return std::make_unique<DecisionCount>();
+  }
+  void decide(const CacheShape&, const LayerSoFar& layer, std::span<uint8_t> kept) const override {
+    auto& state = dynamic_cast<DecisionCount&>(*layer.state);
+    EXPECT_EQ(state.decisions++, layer.tokens - 1);
+    kept[0] = 0;
+  }
+};
+
 }  // namespace
+
+TEST(LayerEviction, BeginsAStateForEachLayer) {
+  const CacheShape shape = small_shape();
+  const LayerInput input = random_layer(shape, 8);
+  CachedTokens cache;
+  cache.k = input.k, cache.v = input.v;
+  for (int layer = 0; layer < 3; ++layer) {
+    EXPECT_EQ(layer_lifetimes(Carrying(), shape, input, cache)[0][0].item<int32_t>(), 1);
+  }
+}
 
 TEST(LayerEviction, DecidesNowAndThen) {
   const json evict = {{"policy", "testing-interval"}, {"capacity", 12}};

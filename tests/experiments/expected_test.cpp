@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
+#include "src/cache/layer_eviction.h"
 #include "src/cache/registry.h"
 #include "tests/support/kept_tokens.h"
 
@@ -181,6 +182,38 @@ TEST(Expected, LivesAsByHand) {
       }
     }
   }
+}
+
+// What it carries from decision to decision saves work and changes nothing.
+TEST(Expected, DecidesTheSameWithoutItsState) {
+  const CacheShape shape = shape_of(6, 2, 16, 97, 40);
+  const LayerInput input = random_layer(shape, 43);
+  CachedTokens cache;
+  cache.k = input.k, cache.v = input.v;
+  const auto policy = make_policy(Form{20, 7, 2, 3}.knobs(), "evict");
+  const at::Tensor carried = layer_lifetimes(*policy, shape, input, cache);
+  at::Tensor anew = at::full({2, 97}, kNever, at::kInt);
+  const auto& interval = dynamic_cast<const IntervalPolicy&>(*policy);
+  int decisions = 0;
+  for (int64_t i = interval.next_decision(shape, 0); i < 97; i = interval.next_decision(shape, i + 1)) {
+    const LayerInput now = prefix_of(input, i + 1);
+    LayerSoFar layer;
+    layer.tokens = i + 1, layer.q = now.q, layer.cos = now.cos, layer.sin = now.sin;
+    layer.cache.k = now.k, layer.cache.v = now.v;
+    std::vector<uint8_t> kept;
+    for (int64_t h = 0; h < 2; ++h) {
+      for (int64_t j = 0; j <= i; ++j) kept.push_back(anew[h][j].item<int32_t>() == kNever);
+    }
+    interval.decide(shape, layer, kept);
+    for (int64_t h = 0; h < 2; ++h) {
+      for (int64_t j = 0; j <= i; ++j) {
+        if (kept[size_t(h * (i + 1) + j)] == 0 && anew[h][j].item<int32_t>() == kNever) anew[h][j] = i + 1;
+      }
+    }
+    ++decisions;
+  }
+  EXPECT_EQ(decisions, 12);
+  EXPECT_TRUE(at::equal(carried, anew));
 }
 
 TEST(Expected, BoundsItsKnobs) {

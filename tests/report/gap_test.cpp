@@ -82,6 +82,22 @@ TEST(Gap, OfNothingIsNone) {
   EXPECT_FALSE(gaps_closed(result, nullptr)[0].rows[0].closed);
 }
 
+TEST(Gap, MarksRowsThatKeepMore) {
+  ResultFile result = compared();
+  auto printed = [&] { return table(std::span(&result, 1), {}); };
+  EXPECT_EQ(printed().find("+ keeps more"), std::string::npos);
+  result.rows[2].tokens_kept = 1023.5;
+  result.rows[4].tokens_kept = 512 * (1 + 1e-12);
+  const std::string text = printed();
+  EXPECT_NE(text.find("  h2o                           80.0%             -      1,023.5 +\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  a draw, sinks safe            50.0%             -        512.0\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n+ keeps more tokens than the capacity"), std::string::npos) << text;
+}
+
 TEST(Gap, StandsBelowTheTableAndInEveryFormat) {
   ResultFile result = compared();
   std::optional<Losses> losses = sample_losses(result);

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "src/base/file.h"
+#include "src/harness/config/kept_result.h"
+#include "tests/support/program.h"
+#include "tests/support/tiny_model.h"
+
+namespace kvcost {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KeptRun : public testing::Test {
+ protected:
+  KeptRun() {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(testing::TempDir()) /
+              ("kvcost_kept_" + std::string(info->name()) + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    write_tiny_model(folder_ / "tiny");
+    std::ofstream(folder_ / "text.txt") << tiny_text(2000);
+    std::ofstream(folder_ / "c.json")
+        << R"({"model": "./tiny", "text": "text.txt", "windows": {"count": 3, "length": 64, "scored": 24}, "rows": [
+    {"name": "{evict.policy} {evict.capacity}", "section": "eviction",
+     "evict": {"policy": ["window", "h2o", "random", "oracle"], "capacity": [12, 100]}},
+    {"name": "4-bit", "keys": {"codec": "minmax", "bits": 4, "axis": "token", "group": 8}}]})";
+  }
+  ~KeptRun() override { fs::remove_all(folder_); }
+
+  std::string out_of(const std::vector<std::string>& arguments) {
+    Program program(folder_, arguments);
+    EXPECT_EQ(program.wait(), 0) << program.err();
+    err_ = program.err();
+    return program.out();
+  }
+  std::string refusal(const std::vector<std::string>& arguments) {
+    Program program(folder_, arguments);
+    EXPECT_EQ(program.wait(), 2);
+    EXPECT_EQ(program.out(), "");
+    std::string err = program.err(), prefix = "kvcost: error: ";
+    EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
+    return err.substr(prefix.size(), err.size() - prefix.size() - 1);
+  }
+  fs::path folder_;
+  std::string err_;
+};
+
+}  // namespace
+
+TEST_F(KeptRun, ComparesTheRowsThatEvict) {
+  const std::string table = out_of({"kept", "c.json"});
+  EXPECT_NE(err_.find("c: 8 rows, 1 windows, ./tiny\n"), std::string::npos) << err_;
+  EXPECT_NE(err_.find("[8/8] window 1, oracle 100: "), std::string::npos) << err_;
+  EXPECT_EQ(err_.find("bits"), std::string::npos) << err_;
+  const KeptResult made = read_kept_result(folder_ / "results/c-kept.json");
+  ASSERT_EQ(made.rows.size(), 8u) << "without the one that only rounds";
+  EXPECT_EQ(made.windows, 1);
+  EXPECT_EQ(made.layers, 2);
+  EXPECT_EQ(made.config["windows"]["count"], 1);
+  for (size_t r = 0; r < 8; ++r) {
+    EXPECT_EQ(made.rows[r].tokens_kept < 13, r % 2 == 0) << r;
+    EXPECT_EQ(made.rows[r].attention.mean > 0.9999, r % 2 == 1) << r;
+  }
+  EXPECT_EQ(made.overlap(1, 3).mean, 1) << "all of it";
+  EXPECT_GT(made.overlap(0, 2).mean, 0.1);
+  EXPECT_LT(made.overlap(0, 2).mean, 1);
+  EXPECT_GT(made.rows[6].attention.mean, made.rows[4].attention.mean) << "the oracle keeps more than random";
+  EXPECT_EQ(out_of({"table", "results/c-kept.json"}), table);
+  EXPECT_EQ(out_of({"table", "results/c-kept.json", "--layers"}), out_of({"kept", "c.json", "--layers"}));
+  EXPECT_EQ(out_of({"kept", "c.json", "--format", "csv"}),
+            out_of({"table", "results/c-kept.json", "--format", "csv"}));
+}
+
+TEST_F(KeptRun, MoreWindowsAndFewerRows) {
+  out_of({"kept", "c.json", "--windows", "3", "--rows", "12$", "--out", "elsewhere"});
+  const KeptResult all = read_kept_result(folder_ / "elsewhere/c-kept.json");
+  ASSERT_EQ(all.rows.size(), 4u);
+  EXPECT_EQ(all.windows, 3);
+  // One eviction after each of the queries 11 to 62, in two layers of two heads.
+  EXPECT_EQ(all.rows[1].evictions, 3 * 2 * 2 * 52);
+  EXPECT_EQ(all.rows[0].evictions, 0);
+}
+
+TEST_F(KeptRun, RefusesInOneLine) {
+  EXPECT_EQ(refusal({"kept", "c.json", "--rows", "4-bit"}),
+            "c: found 0 rows that evict, expected from 1 to 200");
+  EXPECT_EQ(refusal({"kept", "c.json", "--format", "pdf"}),
+            "--format: unknown 'pdf', expected one of text, markdown, csv, json");
+  EXPECT_EQ(refusal({"kept", "c.json", "--set", "rows[0].evict.capacity=0"}),
+            "c.json: rows[0].evict.capacity: found 0, expected an integer of at least 1 or a list");
+  EXPECT_NE(refusal({"kept", "c.json", "--windows", "900"}).find("900"), std::string::npos);
+  std::ofstream(folder_ / "r.json") << R"({"model": "./tiny", "text": "text.txt", "rows": [],
+             "recall": {"cases": 1, "depths": [0.2, 0.8], "context_tokens": 250}})";
+  EXPECT_EQ(refusal({"kept", "r.json"}), "r: found \"recall\", expected \"windows\"");
+  out_of({"kept", "c.json", "--rows", "12$"});
+  out_of({"run", "c.json", "--rows", "window"});
+  EXPECT_EQ(refusal({"table", "results/c-kept.json", "--measures"}),
+            "table: results of kvcost kept are printed with --format and --layers only");
+  EXPECT_EQ(refusal({"table", "results/c-kept.json", "results/c.json"}),
+            "table: found results of kvcost kept among others, expected one kind");
+  EXPECT_EQ(refusal({"table", "results/c.json", "--layers"}),
+            "--layers: found other results, expected some of kvcost kept");
+}
+
+}  // namespace kvcost
