@@ -106,8 +106,9 @@ TEST_P(LivingPolicy, LossEqualsDecodingTokenByToken) {
       const RandomWeights weights(tiny_config(architecture));
       const Decoder decoder(weights, Dtype::fp32);
       const ModelConfig& c = decoder.config();
+      // No id twice: the same key twice is as long, and its last bits would choose for keynorm.
       std::vector<int32_t> ids;
-      for (int64_t i = 0; i < kTokens; ++i) ids.push_back(int32_t((i * 37 + i * i) % 50));
+      for (int64_t i = 0; i < kTokens; ++i) ids.push_back(int32_t(i * 37 % 50));
       CacheShape shape = shape_of(c.query_heads, c.kv_heads, c.head_dim, kTokens, kPrompt);
       shape.layers = int(c.layers);
 
@@ -169,7 +170,7 @@ TEST_P(LivingPolicy, AttendsAsTheDefinitionSays) {
                        {"group", 8},        {"groups", "causal"}, {"rope", "before"}};
         row["values"] = {{"codec", "minmax"}, {"bits", 3}, {"axis", "token"}, {"group", 8}};
         row["exact_last"] = 4;
-        if (shape.head_dim < 8) row["values"]["group"] = shape.head_dim;
+        if (shape.head_dim < 8) row["values"]["group"] = shape.head_dim;  // a token may be no wider
       }
       RowCache cache(row, "row");
       cache.begin(shape);
@@ -219,7 +220,7 @@ TEST_P(LivingPolicy, ChunksOfAnySizeEqualTheWindow) {
   for (const char* positions : {"original", "cache"}) {
     const json row = with_positions(GetParam(), positions);
     if (error_of(row) != "accepted") {
-      EXPECT_TRUE(GetParam()["policy"] == "oracle" || GetParam()["policy"] == "expected") << error_of(row);
+      EXPECT_TRUE(error_of(row).find("can only be run on windows") != std::string::npos) << error_of(row);
       continue;
     }
     LivingCache cache(row, "row");

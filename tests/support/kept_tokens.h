@@ -54,11 +54,7 @@ class PlainLayer {
  public:
   PlainLayer(const CacheShape& shape, const LayerInput& input, const CachedTokens& cache,
              bool renumbered = false)
-      : shape_(shape),
-        input_(input),
-        cache_(cache),
-        renumbered_(renumbered),
-        frequencies_(frequencies_of(input)) {}
+      : shape_(shape), input_(input), cache_(cache), renumbered_(renumbered) {}
 
   const CacheShape& shape() const { return shape_; }
   int64_t group() const { return shape_.query_heads / shape_.kv_heads; }
@@ -74,7 +70,7 @@ class PlainLayer {
                                          : (rounded ? cache_.k_rounded : cache_.k);
     const float* row = rows.const_data_ptr<float>() + (j * shape_.kv_heads + kv_head) * shape_.head_dim;
     if (!renumbered_) return {row, row + shape_.head_dim};
-    return turned(row, frequencies_, double(position(j, kept)));
+    return turned(row, input_, 0, position(j, kept));
   }
   std::vector<double> weights(int64_t query_head, int64_t i, const Tokens& kept) const {
     std::vector<std::vector<float>> keys;
@@ -83,7 +79,7 @@ class PlainLayer {
     for (const auto& one : keys) rows.push_back(one.data());
     const float* q = input_.q.const_data_ptr<float>() +
                      ((i - input_.first_query) * shape_.query_heads + query_head) * shape_.head_dim;
-    return dense_weights(turned(q, frequencies_, double(position(i, kept) - i)).data(), rows,
+    return dense_weights((renumbered_ ? turned(q, input_, i, position(i, kept)).data() : q), rows,
                          shape_.head_dim);
   }
   /// Mean over the query heads that read KV heads first .. first + count - 1.
@@ -101,7 +97,6 @@ class PlainLayer {
   LayerInput input_;
   CachedTokens cache_;
   bool renumbered_;
-  std::vector<double> frequencies_;
 };
 
 /// Of `kept`, less its first `sinks` and its last `recent`, the one with the largest badness; the oldest of

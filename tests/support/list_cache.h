@@ -52,8 +52,7 @@ class ListCache {
   /// Token j's key, turned to `position` if renumbered.
   std::vector<float> key(const LayerInput& input, int64_t h, int64_t j, int64_t position) const {
     const int64_t at = (j * shape_.kv_heads + h) * shape_.head_dim;
-    if (renumbered_)
-      return turned(input.k_unrotated.const_data_ptr<float>() + at, frequencies_of(input), double(position));
+    if (renumbered_) return turned(input.k_unrotated.const_data_ptr<float>() + at, input, 0, position);
     const float* row = input.k.const_data_ptr<float>() + at;
     return {row, row + shape_.head_dim};
   }
@@ -103,7 +102,6 @@ class ListCache {
     view.first_head = first * group(), view.heads = heads * group();
     view.first_kv_head = first, view.kv_heads = heads, view.head_dim = d;
     view.weights = policy.reads_weights() ? weights.data() : nullptr, view.keys = keys.data();
-    const std::vector<double> frequencies = frequencies_of(input);
     for (int64_t h = 0; h < heads; ++h) {
       std::vector<std::vector<float>> rows;
       std::vector<const float*> pointers;
@@ -114,8 +112,7 @@ class ListCache {
       for (const auto& row : rows) pointers.push_back(row.data());
       for (int64_t g = 0; g < group(); ++g) {
         const float* q = input.q.const_data_ptr<float>() + ((first + h) * group() + g) * d;
-        const auto one = dense_weights(turned(q, frequencies, renumbered_ ? double(slots - 1 - i) : 0).data(),
-                                       pointers, d);
+        const auto one = dense_weights(turned(q, input, i, renumbered_ ? slots - 1 : i).data(), pointers, d);
         std::copy(one.begin(), one.end(), weights.begin() + (h * group() + g) * stride);
       }
     }

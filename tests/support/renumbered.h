@@ -10,25 +10,17 @@
 
 namespace kvcost::testing {
 
-/// Radians per position of each pair of channels, from the table of a text's beginning (two tokens at least).
-inline std::vector<double> frequencies_of(const LayerInput& input) {
-  std::vector<double> out;
-  for (int64_t c = 0; c < input.cos.size(1); ++c) {
-    out.push_back(input.cos.size(0) < 2
-                      ? 0
-                      : std::atan2(input.sin[1][c].item<double>(), input.cos[1][c].item<double>()));
-  }
-  return out;
-}
-
-/// x, [2 * frequencies], turned by `positions` positions, forwards or back.
-inline std::vector<float> turned(const float* x, const std::vector<double>& frequencies, double positions) {
-  const size_t half = frequencies.size();
+/// x, [head_dim], turned back from position `from` and on to position `to`, in double, by the text's own
+/// rotary table (rows from its beginning).
+inline std::vector<float> turned(const float* x, const LayerInput& input, int64_t from, int64_t to) {
+  const auto half = static_cast<size_t>(input.cos.size(1));
+  const float *cos = input.cos.const_data_ptr<float>(), *sin = input.sin.const_data_ptr<float>();
   std::vector<float> out(2 * half);
   for (size_t c = 0; c < half; ++c) {
-    const double cos = std::cos(positions * frequencies[c]), sin = std::sin(positions * frequencies[c]);
-    out[c] = float(x[c] * cos - x[c + half] * sin);
-    out[c + half] = float(x[c + half] * cos + x[c] * sin);
+    const double from_cos = cos[size_t(from) * half + c], from_sin = sin[size_t(from) * half + c];
+    const double to_cos = cos[size_t(to) * half + c], to_sin = sin[size_t(to) * half + c];
+    const double a = x[c] * from_cos + x[c + half] * from_sin, b = x[c + half] * from_cos - x[c] * from_sin;
+    out[c] = float(a * to_cos - b * to_sin), out[c + half] = float(b * to_cos + a * to_sin);
   }
   return out;
 }
@@ -44,7 +36,6 @@ inline std::vector<double> renumbered_attention(const CacheShape& shape, const L
                                                 const CachedTokens& cache, int64_t query_head, int64_t i,
                                                 const std::vector<int64_t>& kept) {
   const int64_t d = shape.head_dim, kv_head = query_head / (shape.query_heads / shape.kv_heads);
-  const std::vector<double> frequencies = frequencies_of(input);
   std::vector<std::vector<float>> keys;
   std::vector<SeenToken> seen;
   for (size_t rank = 0; rank < kept.size(); ++rank) {
@@ -52,13 +43,13 @@ inline std::vector<double> renumbered_attention(const CacheShape& shape, const L
     const bool k = reads_rounded(cache.k_rounded, cache.k_rounded_at, kv_head, j, i);
     const bool v = reads_rounded(cache.v_rounded, cache.v_rounded_at, kv_head, j, i);
     keys.push_back(turned((k ? cache.k_rounded_unrotated : input.k_unrotated).const_data_ptr<float>() + at,
-                          frequencies, double(rank)));
+                          input, 0, int64_t(rank)));
     seen.push_back({nullptr, (v ? cache.v_rounded : cache.v).const_data_ptr<float>() + at});
   }
   for (size_t s = 0; s < seen.size(); ++s) seen[s].k = keys[s].data();
   const float* row =
       input.q.const_data_ptr<float>() + ((i - input.first_query) * shape.query_heads + query_head) * d;
-  return dense_attention(turned(row, frequencies, double(kept.size()) - 1 - double(i)).data(), seen, d);
+  return dense_attention(turned(row, input, i, int64_t(kept.size()) - 1).data(), seen, d);
 }
 
 }  // namespace kvcost::testing
