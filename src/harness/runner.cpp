@@ -14,7 +14,7 @@
 #include "src/harness/assemble.h"
 #include "src/harness/measure.h"
 #include "src/harness/open_model.h"
-#include "src/harness/version.h"
+#include "src/harness/provenance.h"
 #include "src/text/windows.h"
 
 namespace kvcost {
@@ -50,7 +50,7 @@ class Run {
   RunProgress& progress_;
   UnitStore store_;
   OpenedModel model_;
-  std::string weights_hash_, tokenizer_hash_, text_hash_;
+  InputHashes inputs_;
   std::optional<int64_t> bos_;
   std::vector<std::vector<int32_t>> windows_;
   std::vector<RunRow> rows_;  ///< the full cache first
@@ -76,9 +76,9 @@ Run::Run(const Experiment& experiment, const RunOptions& options, RunProgress& p
   windows_ = cut_windows(corpus, experiment.windows, experiment.length);
   bos_ = corpus.bos;
   check_model();
-  text_hash_ = corpus.hash;
-  weights_hash_ = model_.weights->hash();
-  tokenizer_hash_ = model_.tokenizer->hash();
+  inputs_.text = corpus.hash;
+  inputs_.weights = model_.weights->hash();
+  inputs_.tokenizer = model_.tokenizer->hash();
   if (experiment.threads > 0) at::set_num_threads(static_cast<int>(experiment.threads));
 }
 
@@ -111,8 +111,8 @@ const Decoder& Run::decoder() {
 }
 
 UnitIdentity Run::identity(int64_t window, size_t row) const {
-  return {weights_hash_,
-          tokenizer_hash_,
+  return {inputs_.weights,
+          inputs_.tokenizer,
           hash_of_ids(windows_[window]),
           experiment_.dtype,
           experiment_.scored,
@@ -224,25 +224,17 @@ std::optional<std::vector<RowUnits>> Run::collect() const {
 }
 
 ResultFile Run::result(const std::vector<RowUnits>& units) const {
+  std::set<std::string> capabilities;
+  for (const RowUnits& row : units) {
+    for (const Unit& unit : row.windows) capabilities.insert(unit.capability);
+  }
   ResultFile result;
-  result.name = experiment_.name;
-  result.config = experiment_.config;
-  result.model = experiment_.model;
-  result.program_version = program_version();
-  result.commit = program_commit();
-  result.host = host_name();
-  result.processor = processor_name();
+  static_cast<Provenance&>(result) = provenance_of(experiment_, inputs_, capabilities);
   result.capability = at::get_cpu_capability();
-  result.dtype = experiment_.dtype;
-  result.threads = at::get_num_threads();
-  result.weights_sha256 = weights_hash_;
-  result.tokenizer_sha256 = tokenizer_hash_;
-  result.text_sha256 = text_hash_;
   result.bos = bos_;
   result.windows = experiment_.windows;
   result.length = experiment_.length;
   result.scored = experiment_.scored;
-  std::set<std::string> capabilities;
   for (size_t r = 0; r < rows_.size(); ++r) {
     RowResult row = assemble_row(units[r], units[0]);
     row.name = rows_[r].spec.name;
@@ -251,9 +243,7 @@ ResultFile Run::result(const std::vector<RowUnits>& units) const {
     row.looks_ahead = rows_[r].cache && rows_[r].cache->looks_ahead();
     if (r == 0) row.no_effect = false;  // it is what the others are compared with
     result.rows.push_back(std::move(row));
-    for (const Unit& unit : units[r].windows) capabilities.insert(unit.capability);
   }
-  result.capabilities.assign(capabilities.begin(), capabilities.end());
   result.key_statistics = units[0].windows[0].key_statistics;
   return result;
 }
@@ -292,9 +282,10 @@ Shard Shard::parse(const std::string& text) {
 
 std::optional<ResultFile> run_experiment(const Experiment& experiment, const RunOptions& options,
                                          RunProgress& progress) {
-  if (experiment.recall) {
-    throw InputError(
-        fmt::format("{}: found \"recall\", expected \"windows\": kvcost recall runs it", experiment.name));
+  if (experiment.recall || experiment.stream) {
+    const char* found = experiment.recall ? "recall" : "stream";
+    throw InputError(fmt::format("{0}: found \"{1}\", expected \"windows\": kvcost {1} runs it",
+                                 experiment.name, found));
   }
   return Run(experiment, options, progress).all_windows();
 }

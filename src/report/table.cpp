@@ -345,27 +345,16 @@ nlohmann::ordered_json result_to_json(const ResultFile& result) {
                     {"looks_ahead", row.looks_ahead},
                     {"config", row.config}});
   }
-  return {{"schema_version", ResultFile::kSchemaVersion},
-          {"name", result.name},
-          {"model", result.model},
-          {"program_version", result.program_version},
-          {"commit", result.commit},
-          {"host", result.host},
-          {"processor", result.processor},
-          {"capability", result.capability},
-          {"capabilities", result.capabilities},
-          {"dtype", result.dtype},
-          {"threads", result.threads},
-          {"weights_sha256", result.weights_sha256},
-          {"tokenizer_sha256", result.tokenizer_sha256},
-          {"text_sha256", result.text_sha256},
-          {"bos", result.bos ? Json(*result.bos) : Json(nullptr)},
-          {"windows", result.windows},
-          {"length", result.length},
-          {"scored", result.scored},
-          {"config", result.config},
-          {"key_statistics", result.key_statistics},
-          {"rows", rows}};
+  Json object = {{"schema_version", ResultFile::kSchemaVersion}};
+  add_provenance(object, result);
+  object["capability"] = result.capability;
+  object["bos"] = result.bos ? Json(*result.bos) : Json(nullptr);
+  object["windows"] = result.windows;
+  object["length"] = result.length;
+  object["scored"] = result.scored;
+  object["key_statistics"] = result.key_statistics;
+  object["rows"] = rows;
+  return object;
 }
 
 bool wants_losses(const ResultFile& result, const TableOptions& options) {

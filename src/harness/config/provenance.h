@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "src/harness/config/json_reader.h"
+
+namespace kvcost {
+
+/// What every result file says of where it comes from: what was asked of which model and text, and what
+/// computed it where.
+struct Provenance {
+  std::string name;
+  nlohmann::json config;  ///< resolved experiment
+  std::string model, program_version, commit, host, processor, dtype;
+  std::vector<std::string> capabilities;  ///< of the units; a table that mixes kinds says so
+  int64_t threads = 0;
+  std::string weights_sha256, tokenizer_sha256, text_sha256;
+};
+
+/// InputError naming the JSON path.
+Provenance provenance_from(const JsonReader& reader);
+/// Appends its fields to `object`.
+void add_provenance(nlohmann::ordered_json& object, const Provenance& provenance);
+
+/// What measured the result of this text: "windows" (kvcost run), "recall" or "stream". InputError if it is
+/// no JSON object.
+std::string result_kind(std::string_view text, const std::string& what);
+
+}  // namespace kvcost
