@@ -9,9 +9,12 @@ namespace kvcost {
 /// "Never": larger than any position.
 inline constexpr int32_t kNever = INT32_MAX;
 
-/// One layer's projections, as attention meets them. All fp32, contiguous.
+/// One layer's projections, as attention meets them. All fp32, contiguous; only good until the call that is
+/// handed them returns.
 struct LayerInput {
   int layer = 0;
+  /// Position of the first row of k, v, cos and sin: 0, or where a chunk of a longer text begins.
+  int64_t offset = 0;
   /// Position of q's first row: queries are positions first_query .. first_query + queries - 1.
   int64_t first_query = 0;
   at::Tensor q;            ///< [queries, query_heads, head_dim] after RoPE
@@ -30,6 +33,10 @@ struct CachedTokens {
   at::Tensor k_rounded, v_rounded;        ///< same shape
   at::Tensor evicted_at;                  ///< [kv_heads, tokens] int32
   at::Tensor k_rounded_at, v_rounded_at;  ///< [kv_heads, tokens] int32; undefined with *_rounded = 0 (always)
+  at::Tensor k_rounded_unrotated;         ///< k_rounded before RoPE, if keys are rounded there
+  /// [queries, query_heads, head_dim]: what the queries got, where the cache attended by itself. If defined,
+  /// it stands in place of attend(), which could not know what the cache did to positions.
+  at::Tensor attended;
 };
 
 /// Softmax attention of causal queries over cached tokens, tile by tile, skipping what no query of a tile

@@ -64,11 +64,13 @@ struct Decoder::Impl {
   std::vector<Layer> layers;
   std::vector<float> rope_divisors;
   mutable Scratch x, normed, qkv, q, k_unrotated, k, v, attended, projected, gate_up, gated;
-  mutable at::Tensor cos, sin;
+  mutable at::Tensor cos, sin;      // [positions, head_dim / 2]
+  mutable int64_t first_angle = 0;  // position of their first row
 
   const float* norm(const at::Tensor& t) const { return t.const_data_ptr<float>(); }
 
   void load(const WeightSource& weights);
+  void need_angles(int64_t first, int64_t count) const;
   void project(const Layer& layer, const Pass& pass, int64_t start, int64_t query_start, int64_t query_end,
                LayerInput& input) const;
   void normalize(const at::Tensor& from, const at::Tensor& weight, at::Tensor to, const char* where,
@@ -137,6 +139,14 @@ void Decoder::Impl::load(const WeightSource& weights) {
   weights.release_pages();
 }
 
+/// A window's table is kept for the next one; a stream's chunks each get their own, or memory would grow with
+/// it.
+void Decoder::Impl::need_angles(int64_t first, int64_t count) const {
+  if (cos.defined() && first_angle <= first && first + count <= first_angle + cos.size(0)) return;
+  std::tie(cos, sin) = rotary_table(config, rope_divisors, first, count);
+  first_angle = first;
+}
+
 /// Normalized input -> queries of [query_start, query_end), keys and values of [start, tokens), after the
 /// prefix's.
 void Decoder::Impl::project(const Layer& layer, const Pass& pass, int64_t start, int64_t query_start,
@@ -160,17 +170,18 @@ void Decoder::Impl::project(const Layer& layer, const Pass& pass, int64_t start,
     linear(rows, layer.qkv.narrow(0, q_width, 2 * kv_width), kv_rows);
     linear(rows.narrow(0, query_start - start, queries), layer.qkv.narrow(0, 0, q_width), q_rows);
   }
-  input.first_query = query_start;
+  input.offset = pass.offset;
+  input.first_query = pass.offset + query_start;
   input.q = q.get({queries, c.query_heads, d});
   if (!input.k_unrotated.defined()) input.k_unrotated = k_unrotated.get({tokens, c.kv_heads, d});
   if (!input.v.defined()) input.v = v.get({tokens, c.kv_heads, d});
   input.k = k.get({tokens, c.kv_heads, d});
-  input.cos = cos.narrow(0, 0, tokens);
-  input.sin = sin.narrow(0, 0, tokens);
+  input.cos = cos.narrow(0, pass.offset - first_angle, tokens);
+  input.sin = sin.narrow(0, pass.offset - first_angle, tokens);
   if (layer.qkv_bias.defined())
     input.k_bias = layer.qkv_bias.narrow(0, q_width, kv_width).view({c.kv_heads, d});
   const float* bias = layer.qkv_bias.defined() ? layer.qkv_bias.const_data_ptr<float>() : nullptr;
-  const auto *cos_rows = cos.const_data_ptr<float>(), *sin_rows = sin.const_data_ptr<float>();
+  const auto *cos_rows = input.cos.const_data_ptr<float>(), *sin_rows = input.sin.const_data_ptr<float>();
   auto* q_out = input.q.mutable_data_ptr<float>();
   auto* k_raw = input.k_unrotated.mutable_data_ptr<float>();
   auto* k_out = input.k.mutable_data_ptr<float>();
@@ -265,7 +276,8 @@ at::Tensor Decoder::hidden(const Pass& pass) const {
   const ModelConfig& c = m.config;
   const int64_t tokens = static_cast<int64_t>(pass.ids.size()), start = pass.start;
   if (start < 0 || start > pass.wanted_from || pass.wanted_from >= pass.wanted_to ||
-      pass.wanted_to > tokens || (start > 0 && pass.prefix == nullptr)) {
+      pass.wanted_to > tokens || (start > 0 && pass.prefix == nullptr) || pass.offset < 0 ||
+      (pass.offset > 0 && start > 0)) {
     throw Failure("decoder: the positions of a pass do not fit");
   }
   if (c.sliding_window && tokens > *c.sliding_window) {
@@ -274,8 +286,7 @@ at::Tensor Decoder::hidden(const Pass& pass) const {
                     "not supported",
                     tokens, *c.sliding_window));
   }
-  if (!m.cos.defined() || m.cos.size(0) < tokens)
-    std::tie(m.cos, m.sin) = rotary_table(c, m.rope_divisors, tokens);
+  m.need_angles(pass.offset, tokens);
   at::Tensor x = m.x.get({tokens - start, c.hidden});
   for (int64_t t = start; t < tokens; ++t) {
     if (pass.ids[t] < 0 || pass.ids[t] >= c.vocabulary) {
@@ -309,8 +320,11 @@ at::Tensor Decoder::hidden(const Pass& pass) const {
       cache.k = input.k;
       cache.v = input.v;
     }
-    at::Tensor attended = m.attended.get({queries, c.query_heads, c.head_dim});
-    attend(input.q, query_start, cache, attended);
+    at::Tensor attended = cache.attended;
+    if (!attended.defined()) {
+      attended = m.attended.get({queries, c.query_heads, c.head_dim});
+      attend(input.q, query_start, cache, attended);
+    }
     at::Tensor projected = m.projected.get({queries, c.hidden});
     linear(attended.view({queries, c.query_heads * c.head_dim}), layer.output, projected);
     x = x.narrow(0, query_start - start, queries);

@@ -21,6 +21,9 @@ struct LayerKv {
 /// One forward pass over (part of) a window.
 struct Pass {
   std::span<const int32_t> ids;
+  /// Position of ids[0]: a chunk of a longer text runs with what came before it in `cache`, without a prefix.
+  /// `start` and `wanted_*` count from ids[0] all the same. No position is too far.
+  int64_t offset = 0;
   /// Positions before `start` are not computed: `prefix` (one entry a layer) gives their keys and values.
   int64_t start = 0;
   const std::vector<LayerKv>* prefix = nullptr;

@@ -25,9 +25,9 @@ float llama3_frequency(float frequency, const RopeConfig& rope) {
 }  // namespace
 
 std::pair<at::Tensor, at::Tensor> rotary_table(const ModelConfig& config, const std::vector<float>& divisors,
-                                               int64_t tokens) {
+                                               int64_t first, int64_t count) {
   const int64_t half = config.head_dim / 2;
-  at::Tensor cos = at::empty({tokens, half}), sin = at::empty({tokens, half});
+  at::Tensor cos = at::empty({count, half}), sin = at::empty({count, half});
   auto* cos_out = cos.mutable_data_ptr<float>();
   auto* sin_out = sin.mutable_data_ptr<float>();
   if (!divisors.empty() && static_cast<int64_t>(divisors.size()) != half) {
@@ -38,8 +38,8 @@ std::pair<at::Tensor, at::Tensor> rotary_table(const ModelConfig& config, const 
     float frequency = 1.0f / std::pow(static_cast<float>(config.rope.theta), exponent);
     if (config.rope.type == "llama3") frequency = llama3_frequency(frequency, config.rope);
     if (!divisors.empty()) frequency /= divisors[c];
-    for (int64_t t = 0; t < tokens; ++t) {
-      float angle = static_cast<float>(t) * frequency;
+    for (int64_t t = 0; t < count; ++t) {
+      float angle = static_cast<float>(first + t) * frequency;
       cos_out[t * half + c] = std::cos(angle);
       sin_out[t * half + c] = std::sin(angle);
     }
