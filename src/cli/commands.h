@@ -8,6 +8,7 @@ namespace kvcost {
 /// Each adds one subcommand whose callback does the work: InputError or Failure when it cannot.
 void register_run(CLI::App& app);
 void register_recall(CLI::App& app);
+void register_stream(CLI::App& app);
 void register_validate(CLI::App& app);
 void register_list(CLI::App& app);
 void register_inspect(CLI::App& app);

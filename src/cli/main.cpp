@@ -57,6 +57,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   register_run(app);
   register_recall(app);
+  register_stream(app);
   register_validate(app);
   register_list(app);
   register_inspect(app);

@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/cli/commands.h"
 #include "src/report/published.h"
+#include "src/report/stream_table.h"
 
 namespace kvcost {
 namespace {
@@ -41,8 +42,26 @@ std::optional<Losses> losses_beside(const std::filesystem::path& result_path, co
   return read_losses(path, result);
 }
 
+/// Streams have a table of their own, which the other results' options do not change.
+void print_streams(const TableCommand& command) {
+  const TableOptions& options = command.options;
+  const char* option = options.measures               ? "--measures"
+                       : options.beside               ? "--beside"
+                       : options.position_blocks != 0 ? "--by-position"
+                       : !command.published.empty()   ? "--published"
+                                                      : nullptr;
+  if (option != nullptr) {
+    throw InputError(fmt::format("{}: found with {}, a stream's result, whose table has none", option,
+                                 command.results[0]));
+  }
+  std::vector<StreamResult> results;
+  for (const std::string& path : command.results) results.push_back(read_stream_result(path));
+  fmt::print("{}", stream_table(results, options.format));
+}
+
 void run(TableCommand& command) {
   command.options.format = format_of(command.format);
+  if (result_kind(command.results[0]) == "stream") return print_streams(command);
   if (command.options.position_blocks < 0) {
     throw InputError(
         fmt::format("--by-position: found {}, expected at least 1", command.options.position_blocks));

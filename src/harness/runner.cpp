@@ -135,7 +135,8 @@ int64_t Run::perturbed_windows(size_t row) const {
 }
 
 RunProgress::Plan Run::plan() const {
-  RunProgress::Plan plan{experiment_.name, experiment_.model, {}, {}, {}, 0};
+  RunProgress::Plan plan;
+  plan.name = experiment_.name, plan.model = experiment_.model;
   for (const RunRow& row : rows_) {
     plan.rows.push_back(row.spec.name);
     plan.sections.push_back(row.spec.section);
@@ -284,8 +285,8 @@ std::optional<ResultFile> run_experiment(const Experiment& experiment, const Run
                                          RunProgress& progress) {
   if (experiment.recall || experiment.stream) {
     const char* found = experiment.recall ? "recall" : "stream";
-    throw InputError(fmt::format("{0}: found \"{1}\", expected \"windows\": kvcost {1} runs it",
-                                 experiment.name, found));
+    throw InputError(
+        fmt::format("{0}: found \"{1}\", expected \"windows\": kvcost {1} runs it", experiment.name, found));
   }
   return Run(experiment, options, progress).all_windows();
 }

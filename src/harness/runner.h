@@ -37,8 +37,8 @@ class RunProgress {
   struct Plan {
     std::string name, model;
     std::vector<std::string> rows, sections;
-    std::vector<int64_t> windows;  ///< of this shard
-    int64_t perturbed_units = 0;   ///< of this shard
+    std::vector<int64_t> windows;        ///< of this shard
+    int64_t perturbed_units = 0;         ///< of this shard
     std::string window_name = "window";  ///< empty: every row has a single unit
     /// Tokens that each row's unit runs, where rows differ in it.
     std::vector<int64_t> row_tokens;

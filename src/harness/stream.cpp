@@ -32,14 +32,11 @@ class Stream {
   void read_text();
   void check_model();
   RunProgress::Plan plan() const;
-  void measure_row(size_t row);
+  void measure_row(size_t mine);
   UnitIdentity identity(size_t row) const;
   const Decoder& decoder();
   std::optional<std::vector<Unit>> collect() const;
   StreamResult result(const std::vector<Unit>& units) const;
-  bool mine(size_t row) const {
-    return static_cast<int64_t>(row) % options_.shard.n == options_.shard.k - 1;
-  }
 
   const Experiment& experiment_;
   const StreamSpec& spec_;
@@ -51,7 +48,8 @@ class Stream {
   std::optional<int64_t> bos_;
   std::vector<int32_t> ids_;
   int64_t documents_ = 0, trained_ = 0, full_limit_ = 0;
-  std::vector<Row> rows_;  ///< the full cache first
+  std::vector<Row> rows_;     ///< the full cache first
+  std::vector<size_t> mine_;  ///< those of this shard
   std::unique_ptr<Decoder> decoder_;
 };
 
@@ -70,7 +68,12 @@ Stream::Stream(const Experiment& experiment, const RunOptions& options, RunProgr
   model_ = open_model(experiment.model);
   read_text();
   check_model();
-  for (Row& row : rows_) row.tokens = row.cache->bounded() ? spec_.tokens : full_limit_;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const Policy* policy = rows_[r].cache->policy();
+    const bool bounded = policy != nullptr && policy->capacity() != kNever;
+    rows_[r].tokens = bounded ? spec_.tokens : full_limit_;
+    if (static_cast<int64_t>(r) % options.shard.n == options.shard.k - 1) mine_.push_back(r);
+  }
   inputs_.weights = model_.weights->hash();
   inputs_.tokenizer = model_.tokenizer->hash();
   if (experiment.threads > 0) at::set_num_threads(static_cast<int>(experiment.threads));
@@ -80,8 +83,8 @@ Stream::Stream(const Experiment& experiment, const RunOptions& options, RunProgr
 void Stream::read_text() {
   std::vector<std::filesystem::path> paths;
   for (const std::string& path : experiment_.text) paths.push_back(find_input(path, options_.text_folders));
-  const Corpus corpus = read_corpus(paths, *model_.tokenizer, model_.weights->config().vocabulary,
-                                    experiment_.special_tokens);
+  const Corpus corpus =
+      read_corpus(paths, *model_.tokenizer, model_.weights->config().vocabulary, experiment_.special_tokens);
   inputs_.text = corpus.hash;
   bos_ = corpus.bos;
   size_t have = 0;
@@ -138,7 +141,7 @@ RunProgress::Plan Stream::plan() const {
   plan.window_name.clear();
   plan.windows = {0};
   plan.paired = false;
-  for (size_t r = 0; r < rows_.size(); ++r) {
+  for (size_t r : mine_) {
     plan.rows.push_back(rows_[r].spec.name);
     plan.sections.push_back(rows_[r].spec.section);
     plan.row_tokens.push_back(rows_[r].tokens);
@@ -149,26 +152,27 @@ RunProgress::Plan Stream::plan() const {
 UnitIdentity Stream::identity(size_t row) const {
   const Row& of = rows_[row];
   const std::vector<int32_t> ids(ids_.begin(), ids_.begin() + of.tokens);
-  UnitIdentity unit{inputs_.weights,   inputs_.tokenizer, hash_of_ids(ids),
-                    experiment_.dtype, of.tokens - 1,     of.spec.config(), nullptr};
+  UnitIdentity unit{inputs_.weights, inputs_.tokenizer, hash_of_ids(ids), experiment_.dtype,
+                    of.tokens - 1,   of.spec.config(),  nullptr};
   unit.stream = true;
   return unit;
 }
 
-void Stream::measure_row(size_t row) {
-  const Row& of = rows_[row];
-  const UnitIdentity unit = identity(row);
+/// The row mine_[mine].
+void Stream::measure_row(size_t mine) {
+  const Row& of = rows_[mine_[mine]];
+  const UnitIdentity unit = identity(mine_[mine]);
   const std::string key = unit.key();
   if (auto found = store_.find(key, unit.scored)) {
-    progress_.unit(0, row, *found, true);
+    progress_.unit(0, mine, *found, true);
     return;
   }
   try {
-    const auto told = [&](int64_t tokens, double seconds) { progress_.part(row, tokens, seconds); };
+    const auto told = [&](int64_t tokens, double seconds) { progress_.part(mine, tokens, seconds); };
     const Unit made = measure_stream(decoder(), std::span(ids_).first(static_cast<size_t>(of.tokens)),
                                      spec_.chunk, *of.cache, told);
     store_.put(key, unit, made);
-    progress_.unit(0, row, made, false);
+    progress_.unit(0, mine, made, false);
   } catch (const Failure& failure) {
     throw Failure(fmt::format("row '{}': {}", of.spec.name, failure.what()));
   }
@@ -201,7 +205,7 @@ StreamResult Stream::result(const std::vector<Unit>& units) const {
     made.name = row.spec.name;
     made.section = row.spec.section;
     made.config = row.spec.config();
-    made.renumbered = row.cache->renumbers();
+    made.renumbered = row.cache->renumbered();
     result.rows.push_back(std::move(made));
   }
   assemble_stream(result, units);
@@ -210,9 +214,7 @@ StreamResult Stream::result(const std::vector<Unit>& units) const {
 
 std::optional<StreamResult> Stream::all_rows() {
   progress_.start(plan());
-  for (size_t r = 0; r < rows_.size(); ++r) {
-    if (mine(r)) measure_row(r);
-  }
+  for (size_t i = 0; i < mine_.size(); ++i) measure_row(i);
   const auto units = collect();
   if (!units) return std::nullopt;
   std::error_code ignored;

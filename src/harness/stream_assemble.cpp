@@ -63,6 +63,7 @@ void assemble_stream(StreamResult& result, const std::vector<Unit>& units) {
     row.tokens = tokens_of(unit);
     row.chunk = unit.chunk;
     row.tokens_kept = unit.tokens_kept;
+    row.cache_bytes = unit.cache_bytes;
     row.peak_bytes = unit.peak_bytes;
     row.seconds = unit.seconds;
     fill_blocks(row, unit, block);

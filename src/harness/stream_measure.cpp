@@ -32,7 +32,7 @@ Unit measure_stream(const Decoder& decoder, std::span<const int32_t> ids, int64_
   };
   forget_peak_memory();
   const int64_t queries = static_cast<int64_t>(ids.size()) - 1;  // the last token predicts nothing
-  cache.begin(shape_of(decoder.config(), queries));
+  cache.begin(shape_of(decoder.config(), static_cast<int64_t>(ids.size())));
   Unit unit;
   for (int64_t first = 0; first < queries; first += chunk) {
     const int64_t count = std::min(chunk, queries - first);
@@ -51,12 +51,10 @@ Unit measure_stream(const Decoder& decoder, std::span<const int32_t> ids, int64_
     unit.loss_bits.insert(unit.loss_bits.end(), losses.begin(), losses.end());
     told(first + count, seconds());
   }
-  const CacheReport report = cache.report();
+  const LivingReport report = cache.report();
   unit.tokens_kept = report.tokens_kept;
-  unit.stored_bytes_per_token = report.stored_bytes_per_token;
-  unit.effective_bits = report.effective_bits;
   unit.evicted = report.evicted;
-  unit.changed = report.changed;
+  unit.cache_bytes = report.memory_bytes;
   unit.peak_bytes = peak_memory_bytes();
   unit.chunk = chunk;
   unit.seconds = seconds();

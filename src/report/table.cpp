@@ -251,26 +251,6 @@ std::string csv_value(const Json& value) {
   return csv_field(value.dump());
 }
 
-std::string csv(const Json& results) {
-  std::string out;
-  for (Json whole : results) {
-    Json rows = whole["rows"];
-    whole.erase("rows");
-    for (const Json& row : rows) {
-      std::string header, line;
-      auto add = [&](const std::string& key, const Json& value) {
-        header += (header.empty() ? "" : ",") + csv_field(key);
-        line += (header == csv_field(key) ? "" : ",") + csv_value(value);
-      };
-      for (const auto& [key, value] : row.items()) add(key == "config" ? "row_config" : key, value);
-      for (const auto& [key, value] : whole.items()) add("result_" + key, value);
-      if (out.empty()) out = header + "\n";
-      out += line + "\n";
-    }
-  }
-  return out;
-}
-
 Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 void add_gaps(Json& rows, const std::vector<Gap>& gaps) {
@@ -321,6 +301,26 @@ std::string delta_cell(double delta_bits, double se_bits) {
   return fmt::format("({:+.3f} ± {:.3f})", delta_bits, se_bits);
 }
 
+std::string results_csv(const Json& results) {
+  std::string out;
+  for (Json whole : results) {
+    Json rows = whole["rows"];
+    whole.erase("rows");
+    for (const Json& row : rows) {
+      std::string header, line;
+      auto add = [&](const std::string& key, const Json& value) {
+        header += (header.empty() ? "" : ",") + csv_field(key);
+        line += (header == csv_field(key) ? "" : ",") + csv_value(value);
+      };
+      for (const auto& [key, value] : row.items()) add(key == "config" ? "row_config" : key, value);
+      for (const auto& [key, value] : whole.items()) add("result_" + key, value);
+      if (out.empty()) out = header + "\n";
+      out += line + "\n";
+    }
+  }
+  return out;
+}
+
 nlohmann::ordered_json result_to_json(const ResultFile& result) {
   Json rows = Json::array();
   for (const RowResult& row : result.rows) {
@@ -367,7 +367,7 @@ std::string table(std::span<const ResultFile> results, const TableOptions& optio
   auto losses_of = [&](size_t i) { return losses.empty() || !losses[i] ? nullptr : &*losses[i]; };
   switch (options.format) {
     case TableFormat::csv:
-      return csv(whole_results(results, options, losses_of));
+      return results_csv(whole_results(results, options, losses_of));
     case TableFormat::json:
       return whole_results(results, options, losses_of).dump(2) + "\n";
     case TableFormat::text:

@@ -1,8 +1,6 @@
 #include "src/harness/config/provenance.h"
 
-#include <fmt/format.h>
-
-#include "src/base/error.h"
+#include "src/base/file.h"
 #include "src/harness/config/json_text.h"
 
 namespace kvcost {
@@ -46,9 +44,9 @@ void add_provenance(nlohmann::ordered_json& object, const Provenance& provenance
   object["text_sha256"] = provenance.text_sha256;
 }
 
-std::string result_kind(std::string_view text, const std::string& what) {
-  const json object = parse_bounded_json(text, what);
-  if (!object.is_object()) throw InputError(what + ": found " + shown(object) + ", expected an object");
+std::string result_kind(const std::filesystem::path& path) {
+  const json object = parse_bounded_json(read_text(path, kLargestResult), path.string());
+  JsonReader(object, path.string());  // refuses what is no object
   auto kind = object.find("kind");
   if (kind == object.end() || !kind->is_string()) return "windows";
   return kind->get<std::string>();

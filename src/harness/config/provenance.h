@@ -1,5 +1,7 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -24,8 +26,11 @@ Provenance provenance_from(const JsonReader& reader);
 /// Appends its fields to `object`.
 void add_provenance(nlohmann::ordered_json& object, const Provenance& provenance);
 
-/// What measured the result of this text: "windows" (kvcost run), "recall" or "stream". InputError if it is
-/// no JSON object.
-std::string result_kind(std::string_view text, const std::string& what);
+/// Larger files are no results.
+inline constexpr size_t kLargestResult = size_t{64} << 20;
+
+/// What measured the result in a file: "windows" (kvcost run), "recall" or "stream". InputError if it is no
+/// JSON object.
+std::string result_kind(const std::filesystem::path& path);
 
 }  // namespace kvcost

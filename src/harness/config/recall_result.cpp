@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLargestResult = size_t{64} << 20;
 constexpr const char* kKind = "recall";
 
 json number_json(const std::optional<double>& value) { return value ? json(*value) : json(); }

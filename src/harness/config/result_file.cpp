@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLargestResult = size_t{64} << 20;
-
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
 json row_json(const RowResult& row) {

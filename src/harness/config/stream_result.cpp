@@ -15,7 +15,6 @@ namespace {
 using nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 
-constexpr size_t kLargestResult = size_t{64} << 20;
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr size_t kMostBlocks = size_t{1} << 20;
 constexpr const char* kKind = "stream";
@@ -73,6 +72,7 @@ Ordered row_json(const StreamRow& row) {
           {"tokens", row.tokens},
           {"chunk", row.chunk},
           {"tokens_kept", row.tokens_kept},
+          {"cache_bytes", row.cache_bytes},
           {"peak_bytes", row.peak_bytes},
           {"seconds", row.seconds},
           {"past_trained", mean_json(row.past_trained)},
@@ -93,6 +93,7 @@ StreamRow row_from(const json& object, const std::string& path, const StreamResu
   row.tokens = tokens_from(reader, "tokens", 2, result.tokens);
   row.chunk = reader.integer("chunk", 1);
   row.tokens_kept = reader.number("tokens_kept");
+  row.cache_bytes = reader.integer("cache_bytes", 0);
   row.peak_bytes = reader.integer("peak_bytes", 0);
   row.seconds = reader.number("seconds");
   row.past_trained = mean_from(reader, "past_trained", path);

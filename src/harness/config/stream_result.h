@@ -28,15 +28,17 @@ struct StreamRow {
   bool renumbered = false;
   int64_t tokens = 0;  ///< the row ends here: it has a loss for the tokens at 1 .. tokens - 1
   int64_t chunk = 0;   ///< tokens that were run at once
-  /// Block b is the tokens at b * block_tokens .. (b + 1) * block_tokens - 1 that have a loss: one less in the
-  /// first, what is left in the last.
+  /// Block b is the tokens at b * block_tokens .. (b + 1) * block_tokens - 1 that have a loss: one less in
+  /// the first, what is left in the last.
   std::vector<double> block_loss_bits, block_sd_bits;  ///< mean, and sd (ddof 1; NaN of a single token)
-  std::optional<StreamMean> past_trained;  ///< loss of the tokens from trained_tokens on; none if it ends before
+  std::optional<StreamMean>
+      past_trained;  ///< loss of the tokens from trained_tokens on; none if it ends before
   std::optional<StreamDelta> against_full;  ///< up to full_limit; none in the full cache's own row
   /// Of a renumbered row that has a twin with original positions: this less that, from trained_tokens on.
   std::optional<StreamDelta> renumbering;
   std::string renumbering_of;  ///< the twin's name
   double tokens_kept = 0;      ///< mean over the queries, layers and KV heads, itself counted
+  int64_t cache_bytes = 0;     ///< the caches' memory in the end, fp32
   int64_t peak_bytes = 0;      ///< most memory resident while the row ran, weights included
   double seconds = 0;
 };
