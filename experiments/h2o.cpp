@@ -4,9 +4,9 @@
 // Each KV head sums, query by query, the softmax weights given to every token it keeps, averaged over the
 // query heads that read it; the `recent` newest tokens are safe, so that a new one has time to be noticed.
 // The authors' programs differ among themselves; one even sums over queries yet to come. Here, as in the one
-// that really drops: weights are those over the tokens kept, an evicted token's sum is gone with it,
-// positions stay the original ones. Unlike it: the cache is bounded from the first token on, not only after a
-// prompt read whole, and grouped heads, which it does not have, share their mean.
+// that really drops: weights are those over the tokens kept, and an evicted token's sum is gone with it.
+// Unlike it: the cache is bounded from the first token on, not only after a prompt read whole, and grouped
+// heads, which it does not have, share their mean.
 #include "src/cache/registry.h"
 
 namespace kvcost {

@@ -1,6 +1,6 @@
 // The first `sinks` tokens and the newest ones: a window that keeps the attention sinks.
 // Xiao et al., Efficient Streaming Language Models with Attention Sinks, ICLR 2024, arXiv 2309.17453.
-// Positions stay the original ones.
+// The paper renumbers what is kept; here that is asked for with "positions": "cache", of any policy.
 #include <algorithm>
 
 #include "src/cache/registry.h"

@@ -11,22 +11,6 @@
 namespace kvcost {
 namespace {
 
-LayerSoFar so_far(const LayerInput& input, const CachedTokens& cache, int64_t tokens) {
-  auto first = [&](const at::Tensor& x, int64_t dim) {
-    return x.defined() ? x.narrow(dim, 0, tokens) : at::Tensor();
-  };
-  LayerSoFar layer;
-  layer.tokens = tokens;
-  layer.first_query = input.first_query;
-  layer.q = input.q.narrow(0, 0, tokens - input.first_query);
-  layer.cache.k = first(cache.k, 0), layer.cache.v = first(cache.v, 0);
-  layer.cache.k_rounded = first(cache.k_rounded, 0), layer.cache.v_rounded = first(cache.v_rounded, 0);
-  layer.cache.k_rounded_at = first(cache.k_rounded_at, 1);
-  layer.cache.v_rounded_at = first(cache.v_rounded_at, 1);
-  layer.cos = first(input.cos, 0), layer.sin = first(input.sin, 0);
-  return layer;
-}
-
 void decide_now_and_then(const IntervalPolicy& policy, const CacheShape& shape, const LayerInput& input,
                          const CachedTokens& cache, int32_t* evicted_at) {
   const int64_t T = shape.tokens;
@@ -47,6 +31,34 @@ void decide_now_and_then(const IntervalPolicy& policy, const CacheShape& shape, 
 }
 
 }  // namespace
+
+LayerSoFar so_far(const LayerInput& input, const CachedTokens& cache, int64_t tokens) {
+  auto first = [&](const at::Tensor& x, int64_t dim) {
+    return x.defined() ? x.narrow(dim, 0, tokens) : at::Tensor();
+  };
+  LayerSoFar layer;
+  layer.tokens = tokens;
+  layer.first_query = input.first_query;
+  layer.q = input.q.narrow(0, 0, tokens - input.first_query);
+  layer.cache.k = first(cache.k, 0), layer.cache.v = first(cache.v, 0);
+  layer.cache.k_rounded = first(cache.k_rounded, 0), layer.cache.v_rounded = first(cache.v_rounded, 0);
+  layer.cache.k_rounded_at = first(cache.k_rounded_at, 1);
+  layer.cache.v_rounded_at = first(cache.v_rounded_at, 1);
+  layer.cos = first(input.cos, 0), layer.sin = first(input.sin, 0);
+  return layer;
+}
+
+at::Tensor position_lifetimes(const PositionPolicy& policy, const CacheShape& shape) {
+  at::Tensor out = at::empty({shape.kv_heads, shape.tokens}, at::kInt);
+  int32_t* lifetimes = out.data_ptr<int32_t>();
+  bool evicts = false;
+  for (int64_t h = 0; h < shape.kv_heads; ++h) {
+    std::span<int32_t> head(lifetimes + h * shape.tokens, static_cast<size_t>(shape.tokens));
+    policy.lifetimes(shape, h, head);
+    evicts = evicts || std::any_of(head.begin(), head.end(), [&](int32_t at) { return at < shape.tokens; });
+  }
+  return evicts ? out : at::Tensor();
+}
 
 bool needs_queries(const Policy& policy) {
   if (dynamic_cast<const PositionPolicy*>(&policy) != nullptr) return false;

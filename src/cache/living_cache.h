@@ -12,6 +12,7 @@
 namespace kvcost {
 
 class LivingLayer;
+class RankAngles;
 
 /// What the caches of one stream have held, all layers, since begin().
 struct LivingReport {
@@ -47,6 +48,7 @@ class LivingCache {
   CacheFunction function() {
     return [this](const LayerInput& input) { return (*this)(input); };
   }
+  /// After whole chunks, all layers.
   LivingReport report() const;
 
   /// True if the policy decides by queries or their weights: they may not be left out.
@@ -63,6 +65,8 @@ class LivingCache {
   bool needs_queries_ = false, renumbered_ = false;
 
   CacheShape shape_;
+  std::vector<std::shared_ptr<const Policy>> policies_;  ///< [layers], or none
+  std::unique_ptr<RankAngles> angles_;
   std::vector<std::unique_ptr<LivingLayer>> layers_;
 };
 

@@ -54,8 +54,8 @@ struct CacheView {
   int64_t stride = 0;
   /// [heads, stride] the newest query's softmax weights; nullptr if the policy does not read them.
   const float* weights = nullptr;
-  /// [kv_heads, head_dim, stride] keys as attention reads them: channel c of KV head h (from 0) in slot s is
-  /// keys[(h * head_dim + c) * stride + s].
+  /// [kv_heads, head_dim, stride] keys as attention reads them, at the positions it reads them at: channel c
+  /// of KV head h (from 0) in slot s is keys[(h * head_dim + c) * stride + s].
   const float* keys = nullptr;
 
   int64_t slots() const { return static_cast<int64_t>(positions.size()); }
@@ -86,7 +86,8 @@ class ContentPolicy : public Policy {
   virtual bool reads_weights() const { return true; }
   /// How many numbers `memory` holds for a token.
   virtual int64_t numbers_per_token() const { return 1; }
-  /// Called when a token has entered `slot`, and again when its key there gets rounded.
+  /// Called when a token has entered `slot`, and again when its key there has changed: it got rounded, or
+  /// renumbered positions turned it. (A token that moves to another slot takes its memory along.)
   virtual void read_key(const CacheShape&, const CacheView&, int64_t /*slot*/, std::span<double>) const {}
   /// Called after every query's attention, before anything is given up.
   virtual void observe(const CacheShape&, const CacheView&, std::span<double> /*memory*/) const {}
@@ -115,7 +116,9 @@ struct LayerSoFar {
   int64_t tokens = 0;       ///< the newest is at tokens - 1
   int64_t first_query = 0;  ///< position of q's first row
   at::Tensor q;             ///< [tokens - first_query, query_heads, head_dim] after RoPE
-  /// k, v and their rounding for [tokens]; its evicted_at is undefined.
+  /// k, v and their rounding for [tokens]; its evicted_at is undefined. With renumbered positions the keys of
+  /// tokens still kept are where the newest query finds them: as far behind it, at tokens - 1, as they are
+  /// for attention.
   CachedTokens cache;
   at::Tensor cos, sin;  ///< [tokens, head_dim / 2] of the rotary embedding
 };

@@ -48,6 +48,10 @@ std::unique_ptr<Interface> make(const std::vector<Entry<Interface>>& list, const
   throw Failure(name + ": registered and then lost");
 }
 
+bool read_positions(Knobs& knobs) {
+  return knobs.choice("positions", {"original", "cache"}, "original") == "cache";
+}
+
 nlohmann::json with_capacity(nlohmann::json object, int64_t tokens) {
   for (const KnobHelp& knob : Budgets::help()) object.erase(knob.name);
   object["capacity"] = tokens;
@@ -68,6 +72,7 @@ void register_policy(Entry<Policy> entry) {
   if (std::any_of(knobs.begin(), knobs.end(), named)) {
     for (const KnobHelp& knob : Budgets::help()) knobs.push_back(knob);
   }
+  knobs.push_back({"positions", "-", "original, or cache: by rank among the tokens kept (original)"});
   insert(policy_list(), std::move(entry));
 }
 void register_codec(Entry<Codec> entry) { insert(codec_list(), std::move(entry)); }
@@ -75,7 +80,7 @@ void register_codec(Entry<Codec> entry) { insert(codec_list(), std::move(entry))
 std::unique_ptr<Policy> make_policy(const nlohmann::json& object, const std::string& path) {
   int64_t least = 0, most = 0;
   auto policy = make(policy_list(), "policy", object, path, [&](Knobs& knobs) {
-    knobs.choice("positions", {"original"}, "original");  // the only ones there are, for any policy
+    read_positions(knobs);
     if (!knobs.has("capacity")) return;
     const Budgets budgets(knobs);
     if (!budgets.even()) least = budgets.least(), most = budgets.most();
@@ -98,6 +103,11 @@ std::vector<std::shared_ptr<const Policy>> make_layer_policies(const nlohmann::j
     all.push_back(make_policy(with_capacity(object, tokens), of_layer(path, tokens)));
   }
   return all;
+}
+
+bool is_renumbered(const nlohmann::json& object, const std::string& path) {
+  Knobs knobs(object, path);
+  return read_positions(knobs);
 }
 
 std::vector<KnobHelp> content_knobs(std::vector<KnobHelp> own, const char* recent) {

@@ -34,12 +34,15 @@ const std::vector<Entry<Policy>>& policies();  ///< by name
 const std::vector<Entry<Codec>>& codecs();
 
 /// From {"policy": NAME, ...}: reads the name, hands the rest to its class. InputError with the nearest name.
-/// Any policy with a capacity also takes Budgets' knobs; this one has the mean over layers.
+/// Any policy with a capacity also takes Budgets' knobs; this one has the mean over layers. Any policy takes
+/// "positions" (is_renumbered), which it knows nothing of.
 std::unique_ptr<Policy> make_policy(const nlohmann::json& object, const std::string& path);
 /// The same for each of a model's layers, with the capacity that Budgets gives it. Layers that have the same
 /// share one.
 std::vector<std::shared_ptr<const Policy>> make_layer_policies(const nlohmann::json& object,
                                                                const std::string& path, int layers);
+/// True if `object` has "positions": "cache": a token's position is then its rank among those kept.
+bool is_renumbered(const nlohmann::json& object, const std::string& path);
 /// From {"codec": NAME, ...}.
 std::unique_ptr<Codec> make_codec(const nlohmann::json& object, const std::string& path);
 
@@ -47,7 +50,7 @@ std::unique_ptr<Codec> make_codec(const nlohmann::json& object, const std::strin
 std::vector<KnobHelp> content_knobs(std::vector<KnobHelp> own = {},
                                     const char* recent = "0: only the newest one");
 
-/// Adds Budgets' knobs to the description of a policy with a capacity.
+/// Adds "positions" to a policy's description, and Budgets' knobs to that of one with a capacity.
 void register_policy(Entry<Policy> entry);
 void register_codec(Entry<Codec> entry);
 

@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/cache/layer_eviction.h"
+#include "src/cache/living_layer.h"
 #include "src/cache/registry.h"
 
 namespace kvcost {
@@ -32,12 +33,19 @@ RowCache::RowCache(const nlohmann::json& row, const std::string& path) {
     policy_ = make_policy(evict_, evict_path_);
     by_content_ = dynamic_cast<const PositionPolicy*>(policy_.get()) == nullptr;
     needs_queries_ = needs_queries(*policy_);
+    renumbered_ = is_renumbered(evict_, evict_path_);
   }
   if (row.contains("keys")) keys_.codec = make_codec(row["keys"], path + ".keys");
   if (row.contains("values")) values_.codec = make_codec(row["values"], path + ".values");
   if (values_.codec && values_.codec->before_rope()) {
     throw InputError(
         path + ".values: found a codec that works before RoPE, expected one after: values have no RoPE");
+  }
+  if (renumbered_ && keys_.codec && !keys_.codec->before_rope()) {
+    throw InputError(
+        path +
+        ".keys: found a codec that works after RoPE, expected \"rope\": \"before\": with \"positions\": "
+        "\"cache\" keys are stored before it");
   }
   exact_last_ = knobs.integer("exact_last", 0, kNever, 0);
   if (exact_last_ > 0 && !keys_.codec && !values_.codec) {
@@ -79,7 +87,7 @@ void RowCache::begin_plans() {
   plans_.clear();
   if (by_content_) return;
   for (int layer = 0; layer < shape_.layers; ++layer) {
-    Plan plan{position_lifetimes(layer), {}};
+    Plan plan{planned_lifetimes(layer), {}};
     const bool as_before =
         layer > 0 && plan.evicted_at.defined() == plans_.back().evicted_at.defined() &&
         (!plan.evicted_at.defined() || at::equal(plan.evicted_at, plans_.back().evicted_at));
@@ -93,25 +101,16 @@ void RowCache::begin_plans() {
 }
 
 /// Position policies know nothing of a layer's content, but may treat layers differently.
-at::Tensor RowCache::position_lifetimes(int layer) const {
+at::Tensor RowCache::planned_lifetimes(int layer) const {
   if (!policy_) return {};
-  const auto& policy = dynamic_cast<const PositionPolicy&>(*layer_policies_[layer]);
   CacheShape shape = shape_;
   shape.layer = layer;
-  at::Tensor out = at::empty({shape.kv_heads, shape.tokens}, at::kInt);
-  int32_t* lifetimes = out.data_ptr<int32_t>();
-  bool evicts = false;
-  for (int64_t h = 0; h < shape.kv_heads; ++h) {
-    std::span<int32_t> head(lifetimes + h * shape.tokens, static_cast<size_t>(shape.tokens));
-    policy.lifetimes(shape, h, head);
-    evicts = evicts || std::any_of(head.begin(), head.end(), [&](int32_t at) { return at < shape.tokens; });
-  }
-  return evicts ? out : at::Tensor();
+  return position_lifetimes(dynamic_cast<const PositionPolicy&>(*layer_policies_[layer]), shape);
 }
 
 CachedTokens RowCache::operator()(const LayerInput& input) {
   if (input.layer < 0 || input.layer >= static_cast<int>(layers_.size()) ||
-      input.k.size(0) != shape_.tokens) {
+      input.k.size(0) != shape_.tokens || input.offset != 0) {
     throw Failure(fmt::format("cache: layer {} with {} tokens, begun for {} layers of {}", input.layer,
                               input.k.size(0), layers_.size(), shape_.tokens));
   }
@@ -124,7 +123,11 @@ CachedTokens RowCache::operator()(const LayerInput& input) {
     const CodecInput keys =
         before ? CodecInput{input.k_unrotated, input.k_bias, shape} : CodecInput{input.k, {}, shape};
     cache.k_rounded = keys_.codec->round(keys);
-    if (before) rotate(cache.k_rounded, input.cos, input.sin);
+    if (before) {
+      cache.k_rounded_unrotated = cache.k_rounded;
+      cache.k_rounded = cache.k_rounded.clone();
+      rotate(cache.k_rounded, input.cos, input.sin);
+    }
     cache.k_rounded_at = keys_.rounded_at_tensor;
   }
   if (values_.read) {
@@ -134,16 +137,32 @@ CachedTokens RowCache::operator()(const LayerInput& input) {
 
   LayerFacts& facts = layers_[input.layer];
   if (by_content_) {
-    cache.evicted_at = layer_lifetimes(*layer_policies_[input.layer], shape, input, cache);
+    decide(input, shape, cache);
     facts = measure(cache.evicted_at);
   } else {
     cache.evicted_at = plans_[input.layer].evicted_at;
     facts = plans_[input.layer].facts;
   }
+  if (renumbered_ && !cache.attended.defined()) cache.attended = attend_renumbered(shape, input, cache);
   facts.seen = true;
   facts.changed = changes(keys_, cache.k, cache.k_rounded, cache.evicted_at) ||
                   changes(values_, cache.v, cache.v_rounded, cache.evicted_at);
   return cache;
+}
+
+/// When tokens leave; with renumbered positions, which what queries weigh depends on, also what they get.
+void RowCache::decide(const LayerInput& input, const CacheShape& shape, CachedTokens& cache) const {
+  const Policy& policy = *layer_policies_[input.layer];
+  // A clairvoyant decides by the full cache, whose positions are the original ones.
+  if (!renumbered_ || policy.looks_ahead()) {
+    cache.evicted_at = layer_lifetimes(policy, shape, input, cache);
+    return;
+  }
+  LivingRules rules;
+  rules.policy = &policy, rules.capacity = policy.capacity(), rules.renumbered = true;
+  RankAngles angles;
+  cache.evicted_at = at::full({shape.kv_heads, shape.tokens}, kNever, at::kInt);
+  cache.attended = LivingLayer(rules, shape, angles).feed(input, cache, cache.evicted_at.data_ptr<int32_t>());
 }
 
 RowCache::LayerFacts RowCache::measure(const at::Tensor& evicted_at) const {

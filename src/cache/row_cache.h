@@ -38,7 +38,7 @@ class RowCache {
   /// A new window. InputError if the codecs do not fit the shape (`shape.layer` is not read).
   void begin(const CacheShape& shape);
   /// One layer's cached tokens; exact tensors are the input's own. Every query from same_until() on is needed
-  /// if needs_all_queries().
+  /// if needs_all_queries(). If renumbered(), `attended` is what the queries get.
   CachedTokens operator()(const LayerInput& input);
   CacheFunction function() {
     return [this](const LayerInput& input) { return (*this)(input); };
@@ -54,6 +54,8 @@ class RowCache {
   bool needs_all_queries() const { return needs_queries_; }
   /// Some decision or scale uses later tokens.
   bool looks_ahead() const;
+  /// "positions": "cache": a token's position is its rank among those kept.
+  bool renumbered() const { return renumbered_; }
 
   /// As configured; its capacity is the mean over layers.
   const Policy* policy() const { return policy_.get(); }
@@ -85,7 +87,8 @@ class RowCache {
 
   void begin_side(Side& side);
   void begin_plans();
-  at::Tensor position_lifetimes(int layer) const;
+  at::Tensor planned_lifetimes(int layer) const;
+  void decide(const LayerInput& input, const CacheShape& shape, CachedTokens& cache) const;
   LayerFacts measure(const at::Tensor& evicted_at) const;
   int64_t side_bits(const Side& side, const std::vector<uint8_t>& kept) const;
   bool changes(const Side& side, const at::Tensor& exact, const at::Tensor& rounded,
@@ -94,7 +97,7 @@ class RowCache {
   nlohmann::json evict_;  ///< the row's, and where it stands
   std::string evict_path_;
   std::unique_ptr<Policy> policy_;
-  bool by_content_ = false, needs_queries_ = false;  ///< of policy_
+  bool by_content_ = false, needs_queries_ = false, renumbered_ = false;  ///< of policy_
   Side keys_, values_;
   int64_t exact_last_ = 0;
 

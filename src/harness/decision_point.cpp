@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/cache/living_layer.h"
+
 namespace kvcost {
 
 int32_t last_eviction(const Policy& policy, int64_t prompt) {
@@ -20,6 +22,7 @@ bool decides_on_the_way(const RowCache& cache) {
 
 DecidingCache::DecidingCache(RowCache& cache, const CacheShape& shape)
     : cache_(cache),
+      shape_(shape),
       last_eviction_(cache.policy() ? kvcost::last_eviction(*cache.policy(), shape.prompt) : 0),
       lifetimes_(shape.layers),
       frozen_(shape.layers) {
@@ -31,12 +34,13 @@ CachedTokens DecidingCache::operator()(const LayerInput& input) {
   lifetimes_.at(input.layer) = tokens.evicted_at;
   tokens.evicted_at = frozen(tokens.evicted_at, last_eviction_);
   frozen_.at(input.layer) = tokens.evicted_at;
+  if (cache_.renumbered()) tokens.attended = attend_renumbered(shape_, input, tokens);
   return tokens;
 }
 
 DecidedCache::DecidedCache(RowCache& rounding, const CacheShape& shape,
-                           const std::vector<at::Tensor>& lifetimes, int32_t last_eviction)
-    : rounding_(rounding) {
+                           const std::vector<at::Tensor>& lifetimes, int32_t last_eviction, bool renumbered)
+    : rounding_(rounding), shape_(shape), renumbered_(renumbered) {
   for (const at::Tensor& evicted_at : lifetimes) frozen_.push_back(frozen(evicted_at, last_eviction));
   rounding.begin(shape);
 }
@@ -44,6 +48,7 @@ DecidedCache::DecidedCache(RowCache& rounding, const CacheShape& shape,
 CachedTokens DecidedCache::operator()(const LayerInput& input) {
   CachedTokens tokens = rounding_(input);
   tokens.evicted_at = frozen_.at(input.layer);
+  if (renumbered_) tokens.attended = attend_renumbered(shape_, input, tokens);
   return tokens;
 }
 

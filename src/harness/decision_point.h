@@ -29,6 +29,7 @@ class DecidingCache {
  public:
   /// Begins `cache`, which must outlive it.
   DecidingCache(RowCache& cache, const CacheShape& shape);
+  /// Attends by itself if the row's positions are renumbered, among what is really kept.
   CachedTokens operator()(const LayerInput& input);
   /// [layers] of [kv_heads, tokens]: as the policy would go on after the prompt. Undefined: nothing leaves.
   const std::vector<at::Tensor>& lifetimes() const { return lifetimes_; }
@@ -36,6 +37,7 @@ class DecidingCache {
 
  private:
   RowCache& cache_;
+  CacheShape shape_;
   int32_t last_eviction_;
   std::vector<at::Tensor> lifetimes_, frozen_;
 };
@@ -43,14 +45,17 @@ class DecidingCache {
 /// The same row decided at an earlier point, from the lifetimes of a DecidingCache that went further.
 class DecidedCache {
  public:
-  /// `rounding`: the row's cache without its policy; it is begun, and must outlive this.
+  /// `rounding`: the row's cache without its policy; it is begun, and must outlive this. `renumbered`: the
+  /// row's positions.
   DecidedCache(RowCache& rounding, const CacheShape& shape, const std::vector<at::Tensor>& lifetimes,
-               int32_t last_eviction);
+               int32_t last_eviction, bool renumbered);
   CachedTokens operator()(const LayerInput& input);
   const std::vector<at::Tensor>& frozen_lifetimes() const { return frozen_; }
 
  private:
   RowCache& rounding_;
+  CacheShape shape_;
+  bool renumbered_;
   std::vector<at::Tensor> frozen_;
 };
 

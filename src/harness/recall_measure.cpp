@@ -116,7 +116,8 @@ std::vector<Unit> CaseMeasurer::row(RecallRowCache& row, std::span<const int64_t
   };
   auto take_over = [&](Unit& unit, int64_t prompt) {
     const auto start = Clock::now();
-    DecidedCache cache(*row.rounding, shape(prompt), lifetimes, last_eviction(*row.whole->policy(), prompt));
+    DecidedCache cache(*row.rounding, shape(prompt), lifetimes, last_eviction(*row.whole->policy(), prompt),
+                       row.whole->renumbered());
     // Up to there the other pass was this one.
     Pass pass = pass_from(prompt, kv);
     pass.cache = std::ref(cache);

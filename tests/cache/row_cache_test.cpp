@@ -128,6 +128,17 @@ TEST(RowCache, RoundsKeysBeforeRopeAndRotatesThem) {
   EXPECT_TRUE(at::equal(cache.k_rounded, want));
 }
 
+TEST(RowCache, RenumbersOnlyKeysThatAreStoredBeforeRope) {
+  EXPECT_EQ(error_of(R"({"evict": {"policy": "window", "capacity": 4, "positions": "cache"},
+                         "keys": {"codec": "minmax", "bits": 4, "axis": "tensor"}})"),
+            "rows[2].keys: found a codec that works after RoPE, expected \"rope\": \"before\": with "
+            "\"positions\": \"cache\" keys are stored before it");
+  EXPECT_EQ(error_of(R"({"evict": {"policy": "window", "capacity": 4, "positions": "cache"},
+                         "keys": {"codec": "minmax", "bits": 4, "axis": "tensor", "rope": "before"},
+                         "values": {"codec": "minmax", "bits": 4, "axis": "tensor"}})"),
+            "accepted");
+}
+
 TEST(RowCache, RefusesRowsByPath) {
   EXPECT_EQ(error_of(R"({"evict": {"policy": "windo", "capacity": 4}})"),
             "rows[2].evict.policy: unknown 'windo', did you mean 'window'?");

@@ -47,7 +47,10 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 std::vector<std::vector<double>> keys_of(const PlainLayer& layer, int64_t h, int64_t i, const Tokens& kept) {
   std::vector<std::vector<double>> keys;
-  for (int64_t j : kept) keys.emplace_back(layer.key(h, j, i), layer.key(h, j, i) + layer.shape().head_dim);
+  for (int64_t j : kept) {
+    const std::vector<float> key = layer.key(h, j, i, kept);
+    keys.emplace_back(key.begin(), key.end());
+  }
   return keys;
 }
 

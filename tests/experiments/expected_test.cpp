@@ -50,8 +50,9 @@ Vector numbers_of(const at::Tensor& x, int64_t token, int64_t head) {
 
 class PlainExpected {
  public:
-  PlainExpected(const CacheShape& shape, const LayerInput& input, const CachedTokens& cache, const Form& form)
-      : shape_(shape), input_(input), layer_(shape, input, cache), form_(form) {
+  PlainExpected(const CacheShape& shape, const LayerInput& input, const CachedTokens& cache, const Form& form,
+                bool renumbered)
+      : shape_(shape), input_(input), layer_(shape, input, cache, renumbered), form_(form) {
     for (int64_t c = 0; c < shape.head_dim / 2; ++c) frequency_.push_back(angle(1, c));
   }
 
@@ -75,7 +76,7 @@ class PlainExpected {
     }
     Vector mean(counted.size(), 0.0);
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      const Vector expected = expected_exponents(head, kv_head, i, counted);
+      const Vector expected = expected_exponents(head, kv_head, i, counted, kept);
       double most = -INFINITY, sum = 0;
       for (double x : expected) most = std::max(most, x);
       for (double x : expected) sum += std::exp(x - most);
@@ -95,12 +96,14 @@ class PlainExpected {
 
   /// log of the expected exponential, by its definition: turns of each past query to each of the next
   /// positions, averaged before anything else.
-  Vector expected_exponents(int64_t head, int64_t kv_head, int64_t i, const Tokens& counted) const {
+  Vector expected_exponents(int64_t head, int64_t kv_head, int64_t i, const Tokens& counted,
+                            const Tokens& kept) const {
     const size_t d = size_t(shape_.head_dim);
     std::vector<Vector> queries;
     for (int64_t p = form_.sinks; p <= i; ++p) {
-      queries.push_back(averaged(
-          turned(numbers_of(input_.q, p, head), [&](size_t c) { return -angle(p, int64_t(c)); }), i));
+      queries.push_back(
+          averaged(turned(numbers_of(input_.q, p, head), [&](size_t c) { return -angle(p, int64_t(c)); }),
+                   layer_.position(i, kept)));
     }
     Vector middle(d, 0.0);
     for (const Vector& q : queries) {
@@ -108,8 +111,8 @@ class PlainExpected {
     }
     Vector out;
     for (int64_t j : counted) {
-      const float* row = layer_.key(kv_head, j, i);
-      const Vector key(row, row + d);
+      const std::vector<float> row = layer_.key(kv_head, j, i, kept);
+      const Vector key(row.begin(), row.end());
       double exponent = dot(middle, key) / std::sqrt(double(d)), variance = 0;
       for (const Vector& q : queries) variance += std::pow(dot(q, key) - dot(middle, key), 2);
       if (form_.covariance) exponent += variance / double(queries.size()) / (2 * double(d));
@@ -124,10 +127,11 @@ class PlainExpected {
                       double(input_.cos.const_data_ptr<float>()[at]));
   }
 
-  Vector averaged(const Vector& q, int64_t i) const {
+  /// At the positions after `newest`.
+  Vector averaged(const Vector& q, int64_t newest) const {
     Vector out(q.size(), 0.0);
     for (int64_t n = 1; n <= form_.ahead; ++n) {
-      const Vector there = turned(q, [&](size_t c) { return double(i + n) * frequency_[c]; });
+      const Vector there = turned(q, [&](size_t c) { return double(newest + n) * frequency_[c]; });
       for (size_t c = 0; c < q.size(); ++c) out[c] += there[c] / double(form_.ahead);
     }
     return out;
@@ -163,17 +167,21 @@ TEST(Expected, LivesAsByHand) {
   for (const Form& form : forms) {
     for (const CacheShape& shape :
          {shape_of(6, 2, 16, 37, 11), shape_of(9, 3, 20, 41, 40), shape_of(2, 1, 2, 2, 1)}) {
-      for (bool rounded : {false, true}) {
+      for (int n = 0; n < 4; ++n) {
+        const bool rounded = n % 2 == 1, renumbered = n / 2 == 1;
         const LayerInput input = random_layer(shape, 41);
         json row = {{"evict", form.knobs()}};
         if (rounded) {
           row["keys"] = {{"codec", "minmax"}, {"bits", 3}, {"axis", "token"}, {"group", shape.head_dim}};
           row["exact_last"] = 5;
         }
+        if (renumbered) row["evict"]["positions"] = "cache";
+        if (renumbered && rounded) row["keys"]["rope"] = "before";
         RowCache policy(row, "row");
         policy.begin(shape);
         const CachedTokens cache = policy(input);
-        const Seen got = seen_by(cache, shape), want = PlainExpected(shape, input, cache, form).seen();
+        const Seen got = seen_by(cache, shape);
+        const Seen want = PlainExpected(shape, input, cache, form, renumbered).seen();
         for (int64_t h = 0; h < shape.kv_heads; ++h) {
           for (int64_t i = 0; i < shape.tokens; ++i)
             ASSERT_EQ(got[h][i], want[h][i]) << row << " query " << i;

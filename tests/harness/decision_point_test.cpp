@@ -40,9 +40,30 @@ std::vector<json> evicting_rows() {
       rows.push_back({{"evict", evict},
                       {"keys", {{"codec", "minmax"}, {"bits", 3}, {"axis", "token"}, {"group", 8}}},
                       {"exact_last", 4}});
+      evict["positions"] = "cache";
+      rows.push_back({{"evict", evict}});
+      rows.push_back(
+          {{"evict", evict},
+           {"keys", {{"codec", "minmax"}, {"bits", 3}, {"axis", "token"}, {"group", 8}, {"rope", "before"}}},
+           {"exact_last", 4}});
     }
   }
   return rows;
+}
+
+/// Renumbered, a frozen cache attends by itself, over what it kept.
+void expect_attended(const CachedTokens& tokens, const CacheShape& shape, const LayerInput& input,
+                     const std::string& what) {
+  const Seen seen = seen_by(tokens, shape);
+  for (int64_t i = 0; i < shape.tokens; i += 5) {
+    for (int64_t h = 0; h < shape.query_heads; ++h) {
+      const auto want =
+          renumbered_attention(shape, input, tokens, h, i, seen[h / (shape.query_heads / shape.kv_heads)][i]);
+      for (int64_t c = 0; c < shape.head_dim; ++c) {
+        ASSERT_NEAR(tokens.attended[i][h][c].item<float>(), want[c], 1e-5) << what << ", query " << i;
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -76,6 +97,8 @@ TEST(DecisionPoint, EveryPolicyKeepsWhatItHadAndAllThatComes) {
         }
       }
       EXPECT_NEAR(prompt_tokens_kept(deciding.frozen_lifetimes(), prompt), kept, 1e-12) << row;
+      EXPECT_EQ(tokens.attended.defined(), cache.renumbered());
+      if (cache.renumbered() && prompt == 20) expect_attended(tokens, shape, input, row.dump());
     }
   }
 }
@@ -108,13 +131,18 @@ TEST(DecisionPoint, AnEarlierDecisionCanBeTakenFromALaterOne) {
     if (!decides_on_the_way(cache)) continue;
     DecidingCache deciding(cache, late);
     deciding(input);
-    DecidedCache decided(rounding, early, deciding.lifetimes(), last_eviction(*cache.policy(), early.prompt));
+    DecidedCache decided(rounding, early, deciding.lifetimes(), last_eviction(*cache.policy(), early.prompt),
+                         cache.renumbered());
     DecidingCache by_itself(alone, early);
     const CachedTokens a = decided(input), b = by_itself(input);
     EXPECT_EQ(seen_by(a, early), seen_by(b, early)) << row;
     EXPECT_EQ(a.k_rounded.defined(), b.k_rounded.defined());
     if (a.k_rounded.defined()) {
       EXPECT_TRUE(at::equal(a.k_rounded, b.k_rounded));
+    }
+    EXPECT_EQ(a.attended.defined(), cache.renumbered());
+    if (cache.renumbered()) {
+      EXPECT_TRUE(at::equal(a.attended, b.attended)) << row;
     }
     ++compared;
   }

@@ -39,8 +39,11 @@ using GiveUp = std::function<Tokens(int64_t i, const Tokens& kept, const std::ve
 
 /// The whole case token by token. GiveUp is asked until `prompt` tokens have come. Logits [tokens,
 /// vocabulary].
-at::Tensor step_by_step(const Decoder& decoder, const RecallCase& of, int64_t prompt, const GiveUp& give_up) {
+at::Tensor step_by_step(const Decoder& decoder, const RecallCase& of, int64_t prompt, const GiveUp& give_up,
+                        bool renumbered) {
   const ModelConfig& c = decoder.config();
+  const CacheShape shape =
+      shape_of(c.query_heads, c.kv_heads, c.head_dim, static_cast<int64_t>(of.ids.size()), prompt);
   const auto tokens = static_cast<int64_t>(of.ids.size()), group = c.query_heads / c.kv_heads;
   std::vector<LayerLife> life(c.layers);
   for (LayerLife& layer : life) {
@@ -58,24 +61,22 @@ at::Tensor step_by_step(const Decoder& decoder, const RecallCase& of, int64_t pr
       CachedTokens cache;
       cache.k = input.k, cache.v = input.v;
       cache.evicted_at = at::zeros({c.kv_heads, i + 1}, at::kInt);
+      at::Tensor attended = at::empty_like(input.q);
       LayerLife& layer = life[input.layer];
       for (int64_t h = 0; h < c.kv_heads; ++h) {
         Tokens& kept = layer.kept[h];
         kept.push_back(i);
         for (int64_t j : kept) cache.evicted_at[h][j] = kNever;
-        if (i >= prompt) continue;
-        std::vector<double> weights(kept.size(), 0.0);
-        for (int64_t g = 0; g < group; ++g) {
-          std::vector<const float*> keys;
-          for (int64_t j : kept) {
-            keys.push_back(input.k.const_data_ptr<float>() + (j * c.kv_heads + h) * c.head_dim);
-          }
-          const auto one =
-              dense_weights(input.q.const_data_ptr<float>() + (h * group + g) * c.head_dim, keys, c.head_dim);
-          for (size_t s = 0; s < kept.size(); ++s) weights[s] += one[s] / double(group);
+        const PlainLayer plain(shape, input, cache, renumbered);
+        for (int64_t g = 0; g < group && renumbered; ++g) {
+          const auto got = renumbered_attention(shape, input, cache, h * group + g, i, kept);
+          for (int64_t x = 0; x < c.head_dim; ++x) attended[0][h * group + g][x] = got[x];
         }
+        if (i >= prompt) continue;
+        const std::vector<double> weights = plain.mean_weights(h, 1, i, kept);
         for (int64_t gone : give_up(i, kept, weights, layer.memory[h])) std::erase(kept, gone);
       }
+      if (renumbered) cache.attended = attended;
       return cache;
     };
     at::Tensor state = decoder.hidden(pass), row = at::empty({1, c.vocabulary});
@@ -157,12 +158,15 @@ TEST(RecallMeasure, EqualsDecodingTokenByToken) {
       {{{"policy", "window"}, {"capacity", kCapacity}}, window_of},
       {{{"policy", "h2o"}, {"capacity", kCapacity}}, heavy_hitters},
       {{{"policy", "snapkv"}, {"capacity", kCapacity}, {"observe", 1}, {"kernel", 1}}, one_vote},
+      {{{"policy", "h2o"}, {"capacity", kCapacity}, {"positions", "cache"}}, heavy_hitters},
+      {{{"policy", "snapkv"}, {"capacity", kCapacity}, {"observe", 1}, {"kernel", 1}, {"positions", "cache"}},
+       one_vote},
   };
   for (const char* architecture : {"llama", "qwen2"}) {
     RandomWeights weights(tiny_config(architecture));
     Decoder decoder(weights, Dtype::fp32);
     CaseMeasurer measurer(decoder, of);
-    const at::Tensor full = step_by_step(decoder, of, 0, {});
+    const at::Tensor full = step_by_step(decoder, of, 0, {}, false);
     expect_scores(measurer.full(), of, full, "full cache");
     EXPECT_FALSE(measurer.full().evicted);
     for (const auto& form : forms) {
@@ -174,7 +178,8 @@ TEST(RecallMeasure, EqualsDecodingTokenByToken) {
       for (size_t p = 0; p < points.size(); ++p) {
         const std::string what =
             fmt::format("{} {} decided at {}", architecture, form.evict.dump(), points[p]);
-        const at::Tensor logits = step_by_step(decoder, of, points[p], form.give_up(points[p]));
+        const at::Tensor logits =
+            step_by_step(decoder, of, points[p], form.give_up(points[p]), form.evict.contains("positions"));
         expect_scores(units[p], of, logits, what);
         EXPECT_EQ(units[p].tokens_kept, kCapacity) << what;
         EXPECT_TRUE(units[p].evicted) << what;

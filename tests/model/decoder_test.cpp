@@ -104,6 +104,35 @@ TEST_P(DecoderTest, StartsAfterAPrefix) {
   EXPECT_LT((again[2].k_unrotated - kv[2].k_unrotated).abs().max().item<double>(), 1e-4);
 }
 
+// A text in chunks, each with the rotary table's rows of its place in it.
+TEST_P(DecoderTest, ChunksOfATextBeginAnywhere) {
+  at::Tensor expected = decoder.hidden(pass(0, 45));
+  std::vector<LayerInput> past(3);
+  std::vector<at::Tensor> found;
+  for (int64_t first : {0, 16, 17, 40}) {
+    const int64_t end = first == 0 ? 16 : first == 16 ? 17 : first == 17 ? 40 : 45;
+    Pass chunk;
+    chunk.ids = std::span(ids).subspan(first, end - first);
+    chunk.offset = first, chunk.wanted_to = end - first;
+    chunk.cache = [&](const LayerInput& input) {
+      EXPECT_EQ(input.offset, first);
+      EXPECT_EQ(input.first_query, first);
+      LayerInput& all = past[input.layer];
+      for (at::Tensor LayerInput::*x : {&LayerInput::k, &LayerInput::v}) {
+        all.*x = first == 0 ? (input.*x).clone() : at::cat({all.*x, input.*x});
+      }
+      CachedTokens whole, attended;
+      whole.k = all.k, whole.v = all.v;
+      attended.attended = at::empty_like(input.q);
+      attend(input.q, first, whole, attended.attended);
+      return attended;
+    };
+    found.push_back(decoder.hidden(chunk));
+  }
+  EXPECT_LT((at::cat(found) - expected).abs().max().item<double>(), 1e-4);
+  EXPECT_LT((decoder.hidden(pass(0, 45)) - expected).abs().max().item<double>(), 1e-6);
+}
+
 TEST_P(DecoderTest, LogitsComeInColumnsToo) {
   at::Tensor hidden = decoder.hidden(pass(10, 20)), whole = logits(hidden), part = at::empty({10, 7});
   decoder.logits(hidden, 13, 20, part);

@@ -9,6 +9,7 @@
 #include "src/cache/row_cache.h"
 #include "tests/support/dense_attention.h"
 #include "tests/support/layers.h"
+#include "tests/support/renumbered.h"
 
 namespace kvcost::testing {
 
@@ -48,28 +49,42 @@ inline Seen live(const CacheShape& shape, int64_t heads_per_set, const Drop& dro
 }
 
 /// A layer's attention by the textbook: keys as each query reads them, weights over whichever tokens are
-/// kept.
+/// kept, at their own positions or renumbered.
 class PlainLayer {
  public:
-  PlainLayer(const CacheShape& shape, const LayerInput& input, const CachedTokens& cache)
-      : shape_(shape), q_(input.q), cache_(cache) {}
+  PlainLayer(const CacheShape& shape, const LayerInput& input, const CachedTokens& cache,
+             bool renumbered = false)
+      : shape_(shape),
+        input_(input),
+        cache_(cache),
+        renumbered_(renumbered),
+        frequencies_(frequencies_of(input)) {}
 
   const CacheShape& shape() const { return shape_; }
   int64_t group() const { return shape_.query_heads / shape_.kv_heads; }
+  /// The position of query i, or of token j, where `kept` are in the cache.
+  int64_t position(int64_t j, const Tokens& kept) const {
+    return renumbered_ ? std::find(kept.begin(), kept.end(), j) - kept.begin() : j;
+  }
 
-  /// Token j's key as query i reads it, [head_dim].
-  const float* key(int64_t kv_head, int64_t j, int64_t i) const {
-    bool rounded = cache_.k_rounded.defined();
-    if (rounded && cache_.k_rounded_at.defined())
-      rounded = i >= cache_.k_rounded_at[kv_head][j].item<int32_t>();
-    return (rounded ? cache_.k_rounded : cache_.k).const_data_ptr<float>() +
-           (j * shape_.kv_heads + kv_head) * shape_.head_dim;
+  /// Token j's key as query i reads it among `kept`, [head_dim].
+  std::vector<float> key(int64_t kv_head, int64_t j, int64_t i, const Tokens& kept) const {
+    const bool rounded = reads_rounded(cache_.k_rounded, cache_.k_rounded_at, kv_head, j, i);
+    const at::Tensor& rows = renumbered_ ? (rounded ? cache_.k_rounded_unrotated : input_.k_unrotated)
+                                         : (rounded ? cache_.k_rounded : cache_.k);
+    const float* row = rows.const_data_ptr<float>() + (j * shape_.kv_heads + kv_head) * shape_.head_dim;
+    if (!renumbered_) return {row, row + shape_.head_dim};
+    return turned(row, frequencies_, double(position(j, kept)));
   }
   std::vector<double> weights(int64_t query_head, int64_t i, const Tokens& kept) const {
-    std::vector<const float*> keys;
-    for (int64_t j : kept) keys.push_back(key(query_head / group(), j, i));
-    return dense_weights(q_.const_data_ptr<float>() + (i * shape_.query_heads + query_head) * shape_.head_dim,
-                         keys, shape_.head_dim);
+    std::vector<std::vector<float>> keys;
+    std::vector<const float*> rows;
+    for (int64_t j : kept) keys.push_back(key(query_head / group(), j, i, kept));
+    for (const auto& one : keys) rows.push_back(one.data());
+    const float* q = input_.q.const_data_ptr<float>() +
+                     ((i - input_.first_query) * shape_.query_heads + query_head) * shape_.head_dim;
+    return dense_weights(turned(q, frequencies_, double(position(i, kept) - i)).data(), rows,
+                         shape_.head_dim);
   }
   /// Mean over the query heads that read KV heads first .. first + count - 1.
   std::vector<double> mean_weights(int64_t first, int64_t count, int64_t i, const Tokens& kept) const {
@@ -83,8 +98,10 @@ class PlainLayer {
 
  private:
   CacheShape shape_;
-  at::Tensor q_;
+  LayerInput input_;
   CachedTokens cache_;
+  bool renumbered_;
+  std::vector<double> frequencies_;
 };
 
 /// Of `kept`, less its first `sinks` and its last `recent`, the one with the largest badness; the oldest of
@@ -113,20 +130,24 @@ inline std::vector<CacheShape> several_shapes() {
 
 using Plain = std::function<Seen(const PlainLayer&)>;
 
-/// The registered policy's lifetimes against `plain`, in every shape, keys exact and rounded as they age.
+/// The registered policy's lifetimes against `plain`, in every shape, keys exact and rounded as they age,
+/// positions original and renumbered.
 inline void expect_lives_like(const nlohmann::json& evict, const Plain& plain) {
   for (const CacheShape& shape : several_shapes()) {
-    for (bool rounded : {false, true}) {
+    for (int form = 0; form < 4; ++form) {
+      const bool rounded = form % 2 == 1, renumbered = form / 2 == 1;
       const LayerInput input = random_layer(shape, 21);
       nlohmann::json row = {{"evict", evict}};
       if (rounded) {
         row["keys"] = {{"codec", "minmax"}, {"bits", 3}, {"axis", "token"}, {"group", shape.head_dim}};
         row["exact_last"] = 5;
       }
+      if (renumbered) row["evict"]["positions"] = "cache";
+      if (renumbered && rounded) row["keys"]["rope"] = "before";
       RowCache policy(row, "row");
       policy.begin(shape);
       const CachedTokens cache = policy(input);
-      const Seen want = plain(PlainLayer(shape, input, cache)), got = seen_by(cache, shape);
+      const Seen want = plain(PlainLayer(shape, input, cache, renumbered)), got = seen_by(cache, shape);
       for (int64_t h = 0; h < shape.kv_heads; ++h) {
         for (int64_t i = 0; i < shape.tokens; ++i) {
           ASSERT_EQ(got[h][i], want[h][i])
