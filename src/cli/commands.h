@@ -9,6 +9,7 @@ namespace kvcost {
 void register_run(CLI::App& app);
 void register_recall(CLI::App& app);
 void register_kept(CLI::App& app);
+void register_stream(CLI::App& app);
 void register_validate(CLI::App& app);
 void register_list(CLI::App& app);
 void register_inspect(CLI::App& app);

@@ -58,6 +58,7 @@ int run(int argc, char** argv) {
   register_run(app);
   register_recall(app);
   register_kept(app);
+  register_stream(app);
   register_validate(app);
   register_list(app);
   register_inspect(app);

@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/cli/commands.h"
+#include "src/cli/experiment_options.h"
 #include "src/cli/unit_options.h"
 #include "src/report/recall_table.h"
 
@@ -49,16 +50,8 @@ void register_recall(CLI::App& app) {
   command->add_option("CONFIG", options->config, "Config file, e.g. configs/recall.json");
   command->add_option("--table", options->table, "Print the table of a result, and measure nothing")
       ->type_name("FILE");
-  command->add_option("--set", options->changes.set, "Change a config key: recall.context_tokens=2048")
-      ->allow_extra_args(false)
-      ->type_name("PATH=VALUE");
-  command
-      ->add_option("--rows", options->changes.rows,
-                   "Only rows whose name matches (the full cache always runs)")
-      ->type_name("REGEX");
+  add_change_options(*command, options->changes, "recall.context_tokens=2048");
   command->add_option("--cases", options->changes.cases, "Measure this many cases at each depth")
-      ->type_name("N");
-  command->add_option("--threads", options->changes.threads, "Threads; 0 = one for each core")
       ->type_name("N");
   add_unit_options(*command, options->units, "NAME.json", "cases");
   command->callback([options] { recall(*options); });

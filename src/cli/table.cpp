@@ -15,6 +15,7 @@
 #include "src/cli/table_format.h"
 #include "src/report/kept_table.h"
 #include "src/report/published.h"
+#include "src/report/stream_table.h"
 
 namespace kvcost {
 namespace {
@@ -35,29 +36,39 @@ std::optional<Losses> losses_beside(const std::filesystem::path& result_path, co
   return read_losses(path, result);
 }
 
-/// Prints results of `kvcost kept` if these are such; false if not.
-bool print_kept(const TableCommand& command) {
-  std::vector<KeptResult> results;
-  for (const std::string& path : command.results) {
-    if (is_kept_result(path)) results.push_back(read_kept_result(path));
-  }
-  if (results.empty()) {
-    if (command.layers) throw InputError("--layers: found other results, expected some of kvcost kept");
-    return false;
-  }
-  if (results.size() < command.results.size()) {
-    throw InputError("table: found results of kvcost kept among others, expected one kind");
-  }
+/// Streams and kept sets have tables of their own, which the other results' options do not change.
+void refuse_options(const TableCommand& command, const char* what) {
   const TableOptions& options = command.options;
-  if (options.measures || options.beside || options.position_blocks != 0 || !command.published.empty()) {
-    throw InputError("table: results of kvcost kept are printed with --format and --layers only");
-  }
-  fmt::print("{}", kept_tables(results, {options.format, command.layers}));
-  return true;
+  const char* option = options.measures               ? "--measures"
+                       : options.beside               ? "--beside"
+                       : options.position_blocks != 0 ? "--by-position"
+                       : !command.published.empty()   ? "--published"
+                                                      : nullptr;
+  if (option == nullptr) return;
+  throw InputError(
+      fmt::format("{}: found with {}, {}, whose table has none", option, command.results[0], what));
+}
+
+void print_streams(const TableCommand& command) {
+  refuse_options(command, "a stream's result");
+  std::vector<StreamResult> results;
+  for (const std::string& path : command.results) results.push_back(read_stream_result(path));
+  fmt::print("{}", stream_table(results, command.options.format));
+}
+
+void print_kept(const TableCommand& command) {
+  refuse_options(command, "a result of kvcost kept");
+  std::vector<KeptResult> results;
+  for (const std::string& path : command.results) results.push_back(read_kept_result(path));
+  fmt::print("{}", kept_tables(results, {command.options.format, command.layers}));
 }
 
 void run(TableCommand& command) {
   command.options.format = table_format_of(command.format);
+  const std::string kind = result_kind(command.results[0]);
+  if (kind == "kept") return print_kept(command);
+  if (command.layers) throw InputError("--layers: found other results, expected some of kvcost kept");
+  if (kind == "stream") return print_streams(command);
   if (command.options.position_blocks < 0) {
     throw InputError(
         fmt::format("--by-position: found {}, expected at least 1", command.options.position_blocks));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cache/living_cache.h"
 #include "src/cache/row_cache.h"
 #include "src/cli/commands.h"
 #include "src/cli/experiment_options.h"
@@ -22,6 +23,7 @@ std::string what_is_asked(const Experiment& experiment) {
     return fmt::format("recall in {} cases at {} depths of {} tokens", experiment.recall->cases,
                        experiment.recall->depths.size(), experiment.recall->context_tokens);
   }
+  if (experiment.stream) return fmt::format("a stream of {} tokens", experiment.stream->tokens);
   return fmt::format("{} windows of {} tokens, {} scored", experiment.windows, experiment.length,
                      experiment.scored);
 }
@@ -29,7 +31,10 @@ std::string what_is_asked(const Experiment& experiment) {
 void validate(const ValidateOptions& options) {
   for (const std::string& path : options.configs) {
     Experiment experiment = read_experiment(path, options.changes);
-    for (const RowSpec& row : experiment.rows) RowCache(row.config(), path + ": " + row.path);
+    for (const RowSpec& row : experiment.rows) {
+      RowCache(row.config(), path + ": " + row.path);
+      if (experiment.stream) LivingCache(row.config(), path + ": " + row.path);
+    }
     fmt::print("{}: good: {}, {} rows and the full cache, {}\n", path, experiment.model,
                experiment.rows.size(), what_is_asked(experiment));
     if (!options.list_rows) continue;

@@ -42,9 +42,9 @@ ExperimentInputs open_inputs(const Experiment& experiment,
   inputs.windows = cut_windows(corpus, experiment.windows, experiment.length);
   inputs.bos = corpus.bos;
   check_windows(experiment, inputs, note);
-  inputs.text_sha256 = corpus.hash;
-  inputs.weights_sha256 = inputs.model.weights->hash();
-  inputs.tokenizer_sha256 = inputs.model.tokenizer->hash();
+  inputs.hashes.text = corpus.hash;
+  inputs.hashes.weights = inputs.model.weights->hash();
+  inputs.hashes.tokenizer = inputs.model.tokenizer->hash();
   if (experiment.threads > 0) at::set_num_threads(static_cast<int>(experiment.threads));
   return inputs;
 }

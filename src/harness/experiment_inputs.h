@@ -8,6 +8,7 @@
 
 #include "src/harness/config/experiment.h"
 #include "src/harness/open_model.h"
+#include "src/harness/provenance.h"
 
 namespace kvcost {
 
@@ -16,7 +17,7 @@ struct ExperimentInputs {
   OpenedModel model;
   std::vector<std::vector<int32_t>> windows;
   std::optional<int64_t> bos;  ///< id put before each document, by the tokenizer's own default
-  std::string weights_sha256, tokenizer_sha256, text_sha256;
+  InputHashes hashes;
 };
 
 /// `text_folders`: where texts are looked for that the working folder does not have. `note` is told, in one

@@ -11,7 +11,6 @@
 #include "src/harness/experiment_inputs.h"
 #include "src/harness/kept_measure.h"
 #include "src/harness/statistics.h"
-#include "src/harness/version.h"
 
 namespace kvcost {
 namespace {
@@ -20,8 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 /// The experiment without the rows that evict nothing.
 Experiment evicting(Experiment experiment) {
-  if (experiment.recall) {
-    throw InputError(fmt::format("{}: found \"recall\", expected \"windows\"", experiment.name));
+  if (experiment.recall || experiment.stream) {
+    throw InputError(fmt::format("{}: found \"{}\", expected \"windows\"", experiment.name,
+                                 experiment.recall ? "recall" : "stream"));
   }
   std::erase_if(experiment.rows, [](const RowSpec& row) { return row.evict.is_null(); });
   const size_t rows = experiment.rows.size();
@@ -83,19 +83,7 @@ class Kept {
  private:
   KeptResult described(int64_t layers) const {
     KeptResult result;
-    result.name = experiment_.name;
-    result.config = experiment_.config;
-    result.model = experiment_.model;
-    result.program_version = program_version();
-    result.commit = program_commit();
-    result.host = host_name();
-    result.processor = processor_name();
-    result.capability = at::get_cpu_capability();
-    result.dtype = experiment_.dtype;
-    result.threads = at::get_num_threads();
-    result.weights_sha256 = inputs_.weights_sha256;
-    result.tokenizer_sha256 = inputs_.tokenizer_sha256;
-    result.text_sha256 = inputs_.text_sha256;
+    static_cast<Provenance&>(result) = provenance_of(experiment_, inputs_.hashes, {at::get_cpu_capability()});
     result.bos = inputs_.bos;
     result.windows = experiment_.windows;
     result.length = experiment_.length;

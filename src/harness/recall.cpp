@@ -10,10 +10,10 @@
 #include "src/base/error.h"
 #include "src/base/file.h"
 #include "src/harness/open_model.h"
+#include "src/harness/provenance.h"
 #include "src/harness/recall_assemble.h"
 #include "src/harness/recall_cases.h"
 #include "src/harness/recall_measure.h"
-#include "src/harness/version.h"
 #include "src/text/windows.h"
 
 namespace kvcost {
@@ -53,7 +53,7 @@ class Recall {
   RunProgress& progress_;
   UnitStore store_;
   OpenedModel model_;
-  std::string weights_hash_, tokenizer_hash_, text_hash_;
+  InputHashes inputs_;
   std::vector<RecallCase> cases_;
   std::vector<Row> rows_;        ///< the full cache first
   std::vector<Column> columns_;  ///< row by row
@@ -69,8 +69,8 @@ Recall::Recall(const Experiment& experiment, const RunOptions& options, RunProgr
   model_ = open_model(experiment.model);
   read_texts(options.text_folders);
   check_model();
-  weights_hash_ = model_.weights->hash();
-  tokenizer_hash_ = model_.tokenizer->hash();
+  inputs_.weights = model_.weights->hash();
+  inputs_.tokenizer = model_.tokenizer->hash();
   if (experiment.threads > 0) at::set_num_threads(static_cast<int>(experiment.threads));
 }
 
@@ -102,7 +102,7 @@ void Recall::read_texts(const std::vector<std::filesystem::path>& folders) {
     texts.push_back({path.string(), read_text(path)});
     digests += sha256(texts.back().text) + "\n";
   }
-  text_hash_ = sha256(digests);
+  inputs_.text = sha256(digests);
   cases_ = make_recall_cases(*experiment_.recall, texts, *model_.tokenizer);
 }
 
@@ -158,8 +158,8 @@ UnitIdentity Recall::identity(size_t index, const Column& column) const {
   const RecallCase& of = cases_[index];
   nlohmann::json decided_at;
   if (!column.decided.empty()) decided_at = prompt_of(of, column.decided);
-  return {weights_hash_,
-          tokenizer_hash_,
+  return {inputs_.weights,
+          inputs_.tokenizer,
           hash_of_ids(of.ids),
           experiment_.dtype,
           scored(index),
@@ -221,26 +221,18 @@ std::optional<std::vector<std::vector<Unit>>> Recall::collect() const {
 }
 
 RecallResult Recall::result(const std::vector<std::vector<Unit>>& units) const {
+  std::set<std::string> capabilities;
+  for (const auto& column : units) {
+    for (const Unit& unit : column) capabilities.insert(unit.capability);
+  }
   RecallResult result;
-  result.name = experiment_.name;
-  result.config = experiment_.config;
-  result.model = experiment_.model;
-  result.program_version = program_version();
-  result.commit = program_commit();
-  result.host = host_name();
-  result.processor = processor_name();
-  result.dtype = experiment_.dtype;
-  result.threads = at::get_num_threads();
-  result.weights_sha256 = weights_hash_;
-  result.tokenizer_sha256 = tokenizer_hash_;
-  result.text_sha256 = text_hash_;
+  static_cast<Provenance&>(result) = provenance_of(experiment_, inputs_, capabilities);
   result.cases = experiment_.recall->cases;
   result.depths = experiment_.recall->depths;
   for (size_t i = 0; i < cases_.size(); ++i) {
     result.context_tokens += static_cast<double>(cases_[i].context_end) / static_cast<double>(cases_.size());
     result.answer_tokens += static_cast<double>(scored(i)) / 2 / static_cast<double>(cases_.size());
   }
-  std::set<std::string> capabilities;
   for (size_t c = 0; c < columns_.size(); ++c) {
     const Row& row = rows_[columns_[c].row];
     if (columns_[c].row == result.rows.size()) {
@@ -257,9 +249,7 @@ RecallResult Recall::result(const std::vector<std::vector<Unit>>& units) const {
     if (columns_[c].decided == "both") {
       result.rows.back().follow_up_price_bits = follow_up_price(cases_, units[c - 1], units[c]);
     }
-    for (const Unit& unit : units[c]) capabilities.insert(unit.capability);
   }
-  result.capabilities.assign(capabilities.begin(), capabilities.end());
   return result;
 }
 

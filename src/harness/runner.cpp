@@ -14,7 +14,6 @@
 #include "src/harness/assemble.h"
 #include "src/harness/experiment_inputs.h"
 #include "src/harness/measure.h"
-#include "src/harness/version.h"
 
 namespace kvcost {
 namespace {
@@ -78,8 +77,8 @@ const Decoder& Run::decoder() {
 }
 
 UnitIdentity Run::identity(int64_t window, size_t row) const {
-  return {inputs_.weights_sha256,
-          inputs_.tokenizer_sha256,
+  return {inputs_.hashes.weights,
+          inputs_.hashes.tokenizer,
           hash_of_ids(inputs_.windows[window]),
           experiment_.dtype,
           experiment_.scored,
@@ -102,7 +101,8 @@ int64_t Run::perturbed_windows(size_t row) const {
 }
 
 RunProgress::Plan Run::plan() const {
-  RunProgress::Plan plan{experiment_.name, experiment_.model, {}, {}, {}, 0};
+  RunProgress::Plan plan;
+  plan.name = experiment_.name, plan.model = experiment_.model;
   for (const RunRow& row : rows_) {
     plan.rows.push_back(row.spec.name);
     plan.sections.push_back(row.spec.section);
@@ -191,25 +191,17 @@ std::optional<std::vector<RowUnits>> Run::collect() const {
 }
 
 ResultFile Run::result(const std::vector<RowUnits>& units) const {
+  std::set<std::string> capabilities;
+  for (const RowUnits& row : units) {
+    for (const Unit& unit : row.windows) capabilities.insert(unit.capability);
+  }
   ResultFile result;
-  result.name = experiment_.name;
-  result.config = experiment_.config;
-  result.model = experiment_.model;
-  result.program_version = program_version();
-  result.commit = program_commit();
-  result.host = host_name();
-  result.processor = processor_name();
+  static_cast<Provenance&>(result) = provenance_of(experiment_, inputs_.hashes, capabilities);
   result.capability = at::get_cpu_capability();
-  result.dtype = experiment_.dtype;
-  result.threads = at::get_num_threads();
-  result.weights_sha256 = inputs_.weights_sha256;
-  result.tokenizer_sha256 = inputs_.tokenizer_sha256;
-  result.text_sha256 = inputs_.text_sha256;
   result.bos = inputs_.bos;
   result.windows = experiment_.windows;
   result.length = experiment_.length;
   result.scored = experiment_.scored;
-  std::set<std::string> capabilities;
   for (size_t r = 0; r < rows_.size(); ++r) {
     RowResult row = assemble_row(units[r], units[0]);
     row.name = rows_[r].spec.name;
@@ -218,9 +210,7 @@ ResultFile Run::result(const std::vector<RowUnits>& units) const {
     row.looks_ahead = rows_[r].cache && rows_[r].cache->looks_ahead();
     if (r == 0) row.no_effect = false;  // it is what the others are compared with
     result.rows.push_back(std::move(row));
-    for (const Unit& unit : units[r].windows) capabilities.insert(unit.capability);
   }
-  result.capabilities.assign(capabilities.begin(), capabilities.end());
   result.key_statistics = units[0].windows[0].key_statistics;
   return result;
 }
@@ -259,9 +249,10 @@ Shard Shard::parse(const std::string& text) {
 
 std::optional<ResultFile> run_experiment(const Experiment& experiment, const RunOptions& options,
                                          RunProgress& progress) {
-  if (experiment.recall) {
+  if (experiment.recall || experiment.stream) {
+    const char* found = experiment.recall ? "recall" : "stream";
     throw InputError(
-        fmt::format("{}: found \"recall\", expected \"windows\": kvcost recall runs it", experiment.name));
+        fmt::format("{0}: found \"{1}\", expected \"windows\": kvcost {1} runs it", experiment.name, found));
   }
   return Run(experiment, options, progress).all_windows();
 }

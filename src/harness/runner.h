@@ -37,15 +37,21 @@ class RunProgress {
   struct Plan {
     std::string name, model;
     std::vector<std::string> rows, sections;
-    std::vector<int64_t> windows;  ///< of this shard
-    int64_t perturbed_units = 0;   ///< of this shard
-    std::string window_name = "window";
+    std::vector<int64_t> windows;        ///< of this shard
+    int64_t perturbed_units = 0;         ///< of this shard
+    std::string window_name = "window";  ///< empty: every row has a single unit
+    /// Tokens that each row's unit runs, where rows differ in it.
+    std::vector<int64_t> row_tokens;
+    /// Losses are on the full cache's tokens, so that a row's mean less its mean says something.
+    bool paired = true;
   };
   virtual void start(const Plan&) {}
   /// `reused`: it was in the store already.
   virtual void unit(int64_t /*window*/, size_t /*row*/, const Unit&, bool /*reused*/) {}
   virtual void perturbed_unit(int64_t /*window*/, size_t /*row*/, int64_t /*repeat*/, const Unit&,
                               bool /*reused*/) {}
+  /// Of the unit that is being measured, so many tokens are done after so long.
+  virtual void part(size_t /*row*/, int64_t /*tokens*/, double /*seconds*/) {}
   virtual void note(const std::string& /*line*/) {}
 };
 

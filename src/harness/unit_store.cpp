@@ -21,6 +21,7 @@ nlohmann::json identity_json(const UnitIdentity& identity) {
                         {"row", identity.row},
                         {"perturb", identity.perturb}};
   if (!identity.answers.is_null()) all["answers"] = identity.answers;
+  if (identity.stream) all["stream"] = true;
   return all;
 }
 
@@ -49,6 +50,11 @@ std::string facts_text(const Unit& unit) {
                           {"seconds", unit.seconds},
                           {"capability", unit.capability},
                           {"key_statistics", unit.key_statistics}};
+  if (unit.chunk > 0) {
+    facts["cache_bytes"] = unit.cache_bytes;
+    facts["peak_bytes"] = unit.peak_bytes;
+    facts["chunk"] = unit.chunk;
+  }
   return facts.dump();
 }
 
@@ -85,6 +91,9 @@ Unit read_unit(const std::filesystem::path& path, const std::string& key, size_t
   unit.evicted = facts.at("evicted");
   unit.changed = facts.at("changed");
   unit.seconds = facts.at("seconds");
+  unit.cache_bytes = facts.value("cache_bytes", int64_t{0});
+  unit.peak_bytes = facts.value("peak_bytes", int64_t{0});
+  unit.chunk = facts.value("chunk", int64_t{0});
   unit.capability = facts.at("capability");
   unit.key_statistics = facts.at("key_statistics");
   return unit;

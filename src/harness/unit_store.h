@@ -23,6 +23,8 @@ struct Unit {
   double tokens_kept = 0, stored_bytes_per_token = 0, effective_bits = 0;
   bool evicted = false, changed = false;
   double seconds = 0;
+  /// Of a stream: memory of its caches at the end, most that was resident meanwhile; tokens run at once.
+  int64_t cache_bytes = 0, peak_bytes = 0, chunk = 0;
   std::string capability;         ///< "AVX2", of the processor that measured it
   nlohmann::json key_statistics;  ///< of the full cache's keys; null in other units
 };
@@ -35,6 +37,8 @@ struct UnitIdentity {
   nlohmann::json perturb;  ///< null, or {relative, seed, repeat, window}
   /// null, or {positions, decided_at}: only these tokens are scored.
   nlohmann::json answers = nullptr;
+  /// A stream's unit has losses alone: it cannot stand for a window's of the same tokens.
+  bool stream = false;
 
   /// SHA-256 of the canonical JSON of all of it and kNumericsVersion.
   std::string key() const;

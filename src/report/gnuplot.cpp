@@ -201,6 +201,13 @@ std::string gnuplot_script(const Chart& chart, ImageFormat format) {
   }
   script += fmt::format("set xrange {}\n", range_of(chart, chart.log_x, &Chart::Point::x));
   if (chart.log_y) script += fmt::format("set yrange {}\n", range_of(chart, true, &Chart::Point::y));
+  for (const Chart::Tic& mark : chart.x_marks) {
+    script += fmt::format(
+        "set arrow from first {0}, graph 0 to first {0}, graph 1 nohead lw 1 dt (2,3) lc rgb "
+        "'#000000'\nset label {1} at first {0}, graph 0.97 offset character 0.5,0 font ',{2}'\n",
+        number(mark.at), gnuplot_string(mark.label),
+        format == ImageFormat::svg ? kKeyFont : kKeyFont * 3 / 4.0);
+  }
   if (chart.zero_line) script += "set xzeroaxis lt 1 lw 1 dt (2,3) lc rgb '#000000'\n";
   for (size_t i = 0; i < chart.lines.size(); ++i) script += data_of(chart.lines[i], i);
   return script + plots_of(chart);

@@ -24,8 +24,9 @@ struct Chart {
   std::vector<std::string> heading;  ///< lines above the plot
   std::string x_label, y_label;
   bool log_x = false, log_y = false;
-  bool zero_line = false;   ///< a thin line at y = 0
-  std::vector<Tic> x_tics;  ///< none: where gnuplot puts them
+  bool zero_line = false;    ///< a thin line at y = 0
+  std::vector<Tic> x_tics;   ///< none: where gnuplot puts them
+  std::vector<Tic> x_marks;  ///< dotted lines from bottom to top, the label beside their upper end
   std::vector<Line> lines;
 };
 

@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/printable.h"
+
 namespace kvcost {
 namespace {
 
 constexpr size_t kGap = 2;
+/// Longest name in a plot's key.
+constexpr size_t kWidestName = 78;
 constexpr size_t kNarrowestName = 16;
 
 std::string padded(const std::string& text, size_t width, TextGrid::Align align) {
@@ -76,6 +80,18 @@ size_t display_width(std::string_view text) {
     at += static_cast<size_t>(read);
   }
   return total + static_cast<size_t>(cluster);
+}
+
+std::string shortened(std::string_view text) {
+  std::string out = printable(text);
+  if (display_width(out) <= kWidestName) return out;
+  while (display_width(out) > kWidestName - 3) {
+    out.pop_back();
+    // The rest of a character that was cut.
+    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0) == 0x80) out.pop_back();
+    if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xC0) out.pop_back();
+  }
+  return out + "...";
 }
 
 std::string with_commas(int64_t number) {

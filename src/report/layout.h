@@ -16,6 +16,9 @@ inline constexpr size_t kWidestLine = 110;
 /// Terminal columns that UTF-8 text takes: combining marks none, East Asian wide characters two.
 size_t display_width(std::string_view text);
 
+/// `text`, printable, cut to what fits into a plot's key.
+std::string shortened(std::string_view text);
+
 /// 819200 -> "819,200".
 std::string with_commas(int64_t number);
 

@@ -18,22 +18,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kBlocks = 16;
-/// Longest name in a key.
-constexpr size_t kWidestName = 78;
 /// Doublings of x that lines with common points are drawn apart by, and all of them together at most.
 constexpr double kApart = 0.05, kAllApart = 0.4;
-
-std::string shortened(const std::string& name) {
-  std::string out = printable(name);
-  if (display_width(out) <= kWidestName) return out;
-  while (display_width(out) > kWidestName - 3) {
-    out.pop_back();
-    // The rest of a character that was cut.
-    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0) == 0x80) out.pop_back();
-    if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xC0) out.pop_back();
-  }
-  return out + "...";
-}
 
 /// "NAME: " where there are results to tell apart.
 std::string prefix(std::span<const ResultFile> results, size_t index) {

@@ -251,26 +251,6 @@ std::string csv_value(const Json& value) {
   return csv_field(value.dump());
 }
 
-std::string csv(const Json& results) {
-  std::string out;
-  for (Json whole : results) {
-    Json rows = whole["rows"];
-    whole.erase("rows");
-    for (const Json& row : rows) {
-      std::string header, line;
-      auto add = [&](const std::string& key, const Json& value) {
-        header += (header.empty() ? "" : ",") + csv_field(key);
-        line += (header == csv_field(key) ? "" : ",") + csv_value(value);
-      };
-      for (const auto& [key, value] : row.items()) add(key == "config" ? "row_config" : key, value);
-      for (const auto& [key, value] : whole.items()) add("result_" + key, value);
-      if (out.empty()) out = header + "\n";
-      out += line + "\n";
-    }
-  }
-  return out;
-}
-
 Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 void add_gaps(Json& rows, const std::vector<Gap>& gaps) {
@@ -321,6 +301,26 @@ std::string delta_cell(double delta_bits, double se_bits) {
   return fmt::format("({:+.3f} ± {:.3f})", delta_bits, se_bits);
 }
 
+std::string results_csv(const Json& results) {
+  std::string out;
+  for (Json whole : results) {
+    Json rows = whole["rows"];
+    whole.erase("rows");
+    for (const Json& row : rows) {
+      std::string header, line;
+      auto add = [&](const std::string& key, const Json& value) {
+        header += (header.empty() ? "" : ",") + csv_field(key);
+        line += (header == csv_field(key) ? "" : ",") + csv_value(value);
+      };
+      for (const auto& [key, value] : row.items()) add(key == "config" ? "row_config" : key, value);
+      for (const auto& [key, value] : whole.items()) add("result_" + key, value);
+      if (out.empty()) out = header + "\n";
+      out += line + "\n";
+    }
+  }
+  return out;
+}
+
 nlohmann::ordered_json result_to_json(const ResultFile& result) {
   Json rows = Json::array();
   for (const RowResult& row : result.rows) {
@@ -345,27 +345,16 @@ nlohmann::ordered_json result_to_json(const ResultFile& result) {
                     {"looks_ahead", row.looks_ahead},
                     {"config", row.config}});
   }
-  return {{"schema_version", ResultFile::kSchemaVersion},
-          {"name", result.name},
-          {"model", result.model},
-          {"program_version", result.program_version},
-          {"commit", result.commit},
-          {"host", result.host},
-          {"processor", result.processor},
-          {"capability", result.capability},
-          {"capabilities", result.capabilities},
-          {"dtype", result.dtype},
-          {"threads", result.threads},
-          {"weights_sha256", result.weights_sha256},
-          {"tokenizer_sha256", result.tokenizer_sha256},
-          {"text_sha256", result.text_sha256},
-          {"bos", result.bos ? Json(*result.bos) : Json(nullptr)},
-          {"windows", result.windows},
-          {"length", result.length},
-          {"scored", result.scored},
-          {"config", result.config},
-          {"key_statistics", result.key_statistics},
-          {"rows", rows}};
+  Json object = {{"schema_version", ResultFile::kSchemaVersion}};
+  add_provenance(object, result);
+  object["capability"] = result.capability;
+  object["bos"] = result.bos ? Json(*result.bos) : Json(nullptr);
+  object["windows"] = result.windows;
+  object["length"] = result.length;
+  object["scored"] = result.scored;
+  object["key_statistics"] = result.key_statistics;
+  object["rows"] = rows;
+  return object;
 }
 
 bool wants_losses(const ResultFile& result, const TableOptions& options) {
@@ -378,7 +367,7 @@ std::string table(std::span<const ResultFile> results, const TableOptions& optio
   auto losses_of = [&](size_t i) { return losses.empty() || !losses[i] ? nullptr : &*losses[i]; };
   switch (options.format) {
     case TableFormat::csv:
-      return csv(whole_results(results, options, losses_of));
+      return results_csv(whole_results(results, options, losses_of));
     case TableFormat::json:
       return whole_results(results, options, losses_of).dump(2) + "\n";
     case TableFormat::text:

@@ -37,6 +37,10 @@ std::string table(std::span<const ResultFile> results, const TableOptions& optio
 /// Every field of a result.
 nlohmann::ordered_json result_to_json(const ResultFile& result);
 
+/// One line for each of the "rows" of a list of results as JSON, with every field of the row and of its
+/// result.
+std::string results_csv(const nlohmann::ordered_json& results);
+
 /// "(+1.894 ± 0.031)".
 std::string delta_cell(double delta_bits, double se_bits);
 

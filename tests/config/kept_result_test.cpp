@@ -32,7 +32,7 @@ std::string error_with(const std::function<void(nlohmann::json&)>& change) {
 
 TEST(KeptResult, ComesBackAsWritten) {
   const auto path = written(sample_kept());
-  EXPECT_TRUE(is_kept_result(path));
+  EXPECT_EQ(result_kind(path), "kept");
   const KeptResult back = read_kept_result(path);
   ASSERT_EQ(back.rows.size(), 3u);
   EXPECT_EQ(back.rows[1].ties, 1);

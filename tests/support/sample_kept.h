@@ -8,7 +8,7 @@ inline KeptResult sample_kept() {
   KeptResult result;
   result.name = "eviction", result.config = {{"model", "m"}}, result.model = "m";
   result.program_version = "0.1.0", result.commit = "unknown", result.host = "h", result.processor = "p";
-  result.capability = "AVX2", result.dtype = "fp32", result.threads = 2;
+  result.capabilities = {"AVX2"}, result.dtype = "fp32", result.threads = 2;
   result.weights_sha256 = result.tokenizer_sha256 = result.text_sha256 = "0";
   result.windows = 1, result.length = 2048, result.scored = 1024, result.layers = 2;
   KeptRow window, h2o, oracle;

@@ -121,12 +121,27 @@ RecallSpec recall_of(const nlohmann::json& object) {
   return recall;
 }
 
-/// Windows, or recall in their place.
+StreamSpec stream_of(const nlohmann::json& object) {
+  StreamSpec stream;
+  stream.tokens = object["tokens"].get<int64_t>();
+  stream.chunk = object.value("chunk", int64_t{2048});
+  if (object.contains("full_limit")) stream.full_limit = object["full_limit"].get<int64_t>();
+  return stream;
+}
+
+/// Windows, or recall or stream in their place.
 void read_what_is_asked(Experiment& experiment, const nlohmann::json& config) {
+  for (const auto& [one, other] :
+       {std::pair{"windows", "recall"}, {"windows", "stream"}, {"recall", "stream"}}) {
+    if (!config.contains(one) || !config.contains(other)) continue;
+    throw InputError(fmt::format("{}: found beside \"{}\", expected one of the two", one, other));
+  }
   if (config.contains("recall")) {
-    if (config.contains("windows"))
-      throw InputError("windows: found beside \"recall\", expected one of the two");
     experiment.recall = recall_of(config["recall"]);
+    return;
+  }
+  if (config.contains("stream")) {
+    experiment.stream = stream_of(config["stream"]);
     return;
   }
   if (!config.contains("windows")) throw InputError("windows: found nothing, expected an object");
@@ -138,6 +153,15 @@ void read_what_is_asked(Experiment& experiment, const nlohmann::json& config) {
     throw InputError(fmt::format("windows.scored: found {}, expected at most length - 1 = {}",
                                  experiment.scored, experiment.length - 1));
   }
+}
+
+/// A stream is run once: a setting that asks for repeats would be passed over in silence.
+void refuse_perturbation(const Experiment& experiment, bool general) {
+  std::string path = general ? "perturb" : "";
+  for (const RowSpec& row : experiment.rows) {
+    if (path.empty() && row.perturb) path = row.path + ".perturb";
+  }
+  if (!path.empty()) throw InputError(path + ": found beside \"stream\", which has no repeats");
 }
 
 Experiment parse(const OrderedJson& ordered, const std::string& stem) {
@@ -157,6 +181,7 @@ Experiment parse(const OrderedJson& ordered, const std::string& stem) {
   std::optional<Perturbation> general;
   if (config.contains("perturb")) general = perturbation_of(config["perturb"]);
   add_rows(experiment, ordered["rows"], general);
+  if (experiment.stream) refuse_perturbation(experiment, general.has_value());
   experiment.config = std::move(config);
   return experiment;
 }

@@ -35,6 +35,14 @@ struct RecallSpec {
   int64_t seed = 0;
 };
 
+/// One long text through each row's cache (docs/definitions.md, Stream).
+struct StreamSpec {
+  int64_t tokens = 0;
+  int64_t chunk = 0;  ///< tokens run at once
+  std::optional<int64_t>
+      full_limit;  ///< where the full cache ends; the model's trained positions if not given
+};
+
 /// The name of the row that is always measured first.
 inline constexpr const char* kFullCacheName = "full cache";
 
@@ -44,6 +52,7 @@ struct Experiment {
   bool special_tokens = false;
   int64_t windows = 0, length = 0, scored = 0;
   std::optional<RecallSpec> recall;  ///< in place of windows, which are then 0
+  std::optional<StreamSpec> stream;  ///< likewise
   std::string dtype = "fp32";
   int64_t threads = 0;        ///< 0 = one for each core
   std::vector<RowSpec> rows;  ///< without the full cache

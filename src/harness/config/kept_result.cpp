@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLargestResult = size_t{64} << 20;
 constexpr int64_t kMostLayers = 10000;
 constexpr const char* kKind = "kept";
 
@@ -70,11 +69,6 @@ const ByLayer& KeptResult::overlap(size_t a, size_t b) const {
   return pairs.at(first * (2 * rows.size() - first - 1) / 2 + second - first - 1).overlap;
 }
 
-bool is_kept_result(const std::filesystem::path& path) {
-  const json object = parse_bounded_json(read_text(path, kLargestResult), path.string());
-  return object.is_object() && object.value("kind", json()) == kKind;
-}
-
 KeptResult parse_kept_result(std::string_view text, const std::string& what) {
   const json object = parse_bounded_json(text, what);
   JsonReader reader(object, what);
@@ -85,19 +79,7 @@ KeptResult parse_kept_result(std::string_view text, const std::string& what) {
         fmt::format("{}.schema_version: found {}, expected {}", what, version, KeptResult::kSchemaVersion));
   }
   KeptResult result;
-  result.name = reader.text("name");
-  result.config = reader.at("config");
-  result.model = reader.text("model");
-  result.program_version = reader.text("program_version");
-  result.commit = reader.text("commit");
-  result.host = reader.text("host");
-  result.processor = reader.text("processor");
-  result.capability = reader.text("capability");
-  result.dtype = reader.text("dtype");
-  result.threads = reader.integer("threads", 1);
-  result.weights_sha256 = reader.text("weights_sha256");
-  result.tokenizer_sha256 = reader.text("tokenizer_sha256");
-  result.text_sha256 = reader.text("text_sha256");
+  static_cast<Provenance&>(result) = provenance_from(reader);
   if (!reader.at("bos").is_null()) result.bos = reader.integer("bos", 0);
   result.windows = reader.integer("windows", 1);
   result.length = reader.integer("length", 2);
@@ -130,19 +112,7 @@ nlohmann::ordered_json kept_result_to_json(const KeptResult& result) {
   nlohmann::ordered_json object;
   object["kind"] = kKind;
   object["schema_version"] = KeptResult::kSchemaVersion;
-  object["name"] = result.name;
-  object["config"] = result.config;
-  object["model"] = result.model;
-  object["program_version"] = result.program_version;
-  object["commit"] = result.commit;
-  object["host"] = result.host;
-  object["processor"] = result.processor;
-  object["capability"] = result.capability;
-  object["threads"] = result.threads;
-  object["dtype"] = result.dtype;
-  object["weights_sha256"] = result.weights_sha256;
-  object["tokenizer_sha256"] = result.tokenizer_sha256;
-  object["text_sha256"] = result.text_sha256;
+  add_provenance(object, result);
   object["bos"] = result.bos ? json(*result.bos) : json();
   object["windows"] = result.windows;
   object["length"] = result.length;

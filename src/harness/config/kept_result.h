@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/harness/config/provenance.h"
+
 namespace kvcost {
 
 /// A number of each layer, and their mean.
@@ -32,15 +34,10 @@ struct KeptPair {
 };
 
 /// results/NAME-kept.json of `kvcost kept`.
-struct KeptResult {
+struct KeptResult : Provenance {
   static constexpr int64_t kSchemaVersion = 1;
   /// Pairs grow with the square of it.
   static constexpr size_t kMostRows = 200;
-  std::string name;
-  nlohmann::json config;  ///< resolved experiment
-  std::string model, program_version, commit, host, processor, capability, dtype;
-  int64_t threads = 0;
-  std::string weights_sha256, tokenizer_sha256, text_sha256;
   std::optional<int64_t> bos;
   int64_t windows = 0, length = 0, scored = 0, layers = 0;
   std::vector<KeptRow> rows;
@@ -50,8 +47,6 @@ struct KeptResult {
   const ByLayer& overlap(size_t a, size_t b) const;
 };
 
-/// Whether the file says that it is one; it may still be refused when read. InputError if it is no JSON.
-bool is_kept_result(const std::filesystem::path& path);
 /// InputError naming `what` and the JSON path.
 KeptResult parse_kept_result(std::string_view text, const std::string& what);
 KeptResult read_kept_result(const std::filesystem::path& path);

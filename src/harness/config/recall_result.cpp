@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLargestResult = size_t{64} << 20;
 constexpr const char* kKind = "recall";
 
 json number_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
@@ -120,22 +119,7 @@ RecallResult parse_recall_result(std::string_view text, const std::string& what)
         fmt::format("{}.schema_version: found {}, expected {}", what, version, RecallResult::kSchemaVersion));
   }
   RecallResult result;
-  result.name = reader.text("name");
-  result.config = reader.at("config");
-  result.model = reader.text("model");
-  result.program_version = reader.text("program_version");
-  result.commit = reader.text("commit");
-  result.host = reader.text("host");
-  result.processor = reader.text("processor");
-  result.dtype = reader.text("dtype");
-  for (const json& entry : reader.list("capabilities", 1000)) {
-    if (!entry.is_string()) reader.refuse("capabilities", "a list of texts");
-    result.capabilities.push_back(entry.get<std::string>());
-  }
-  result.threads = reader.integer("threads", 1);
-  result.weights_sha256 = reader.text("weights_sha256");
-  result.tokenizer_sha256 = reader.text("tokenizer_sha256");
-  result.text_sha256 = reader.text("text_sha256");
+  static_cast<Provenance&>(result) = provenance_from(reader);
   result.cases = reader.integer("cases", 1);
   for (const json& depth : reader.list("depths", 20)) {
     if (!depth.is_number()) reader.refuse("depths", "a list of numbers");
@@ -161,19 +145,7 @@ void write_recall_result(const RecallResult& result, const std::filesystem::path
   nlohmann::ordered_json object;
   object["kind"] = kKind;
   object["schema_version"] = RecallResult::kSchemaVersion;
-  object["name"] = result.name;
-  object["config"] = result.config;
-  object["model"] = result.model;
-  object["program_version"] = result.program_version;
-  object["commit"] = result.commit;
-  object["host"] = result.host;
-  object["processor"] = result.processor;
-  object["capabilities"] = result.capabilities;
-  object["threads"] = result.threads;
-  object["dtype"] = result.dtype;
-  object["weights_sha256"] = result.weights_sha256;
-  object["tokenizer_sha256"] = result.tokenizer_sha256;
-  object["text_sha256"] = result.text_sha256;
+  add_provenance(object, result);
   object["cases"] = result.cases;
   object["depths"] = result.depths;
   object["context_tokens"] = result.context_tokens;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/harness/config/provenance.h"
+
 namespace kvcost {
 
 /// A mean over cases and, where there are two cases at least, its 95% interval with cases as the unit.
@@ -46,14 +48,8 @@ struct RecallRow {
 };
 
 /// results/NAME.json of `kvcost recall`. The first row is the full cache.
-struct RecallResult {
+struct RecallResult : Provenance {
   static constexpr int64_t kSchemaVersion = 1;
-  std::string name;
-  nlohmann::json config;  ///< resolved experiment
-  std::string model, program_version, commit, host, processor, dtype;
-  std::vector<std::string> capabilities;
-  int64_t threads = 0;
-  std::string weights_sha256, tokenizer_sha256, text_sha256;
   int64_t cases = 0;
   std::vector<double> depths;
   double context_tokens = 0, answer_tokens = 0;  ///< means over cases, of an answer

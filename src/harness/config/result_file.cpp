@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLargestResult = size_t{64} << 20;
-
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
 json row_json(const RowResult& row) {
@@ -76,27 +74,12 @@ ResultFile parse_result(std::string_view text, const std::string& what) {
         fmt::format("{}.schema_version: found {}, expected {}", what, version, ResultFile::kSchemaVersion));
   }
   ResultFile result;
-  result.name = reader.text("name");
-  result.config = reader.at("config");
-  result.model = reader.text("model");
-  result.program_version = reader.text("program_version");
-  result.commit = reader.text("commit");
-  result.host = reader.text("host");
-  result.processor = reader.text("processor");
+  static_cast<Provenance&>(result) = provenance_from(reader);
   result.capability = reader.text("capability");
-  result.dtype = reader.text("dtype");
-  result.threads = reader.integer("threads", 1);
-  result.weights_sha256 = reader.text("weights_sha256");
-  result.tokenizer_sha256 = reader.text("tokenizer_sha256");
-  result.text_sha256 = reader.text("text_sha256");
   if (object.contains("bos") && !object["bos"].is_null()) result.bos = reader.integer("bos", 0);
   result.windows = reader.integer("windows", 1);
   result.length = reader.integer("length", 2);
   result.scored = reader.integer("scored", 1);
-  for (const json& entry : reader.list("capabilities", 1000)) {
-    if (!entry.is_string()) reader.refuse("capabilities", "a list of texts");
-    result.capabilities.push_back(entry.get<std::string>());
-  }
   size_t i = 0;
   for (const json& row : reader.list("rows", 10001)) {
     result.rows.push_back(row_from(row, fmt::format("{}: rows[{}]", what, i++)));
@@ -113,20 +96,8 @@ ResultFile read_result(const std::filesystem::path& path) {
 void write_result(const ResultFile& result, const std::filesystem::path& path) {
   nlohmann::ordered_json object;
   object["schema_version"] = ResultFile::kSchemaVersion;
-  object["name"] = result.name;
-  object["config"] = result.config;
-  object["model"] = result.model;
-  object["program_version"] = result.program_version;
-  object["commit"] = result.commit;
-  object["host"] = result.host;
-  object["processor"] = result.processor;
+  add_provenance(object, result);
   object["capability"] = result.capability;
-  object["capabilities"] = result.capabilities;
-  object["threads"] = result.threads;
-  object["dtype"] = result.dtype;
-  object["weights_sha256"] = result.weights_sha256;
-  object["tokenizer_sha256"] = result.tokenizer_sha256;
-  object["text_sha256"] = result.text_sha256;
   object["bos"] = result.bos ? json(*result.bos) : json();
   object["windows"] = result.windows;
   object["length"] = result.length;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/harness/config/provenance.h"
+
 namespace kvcost {
 
 /// One row's measures, over all scored tokens of all windows (DEFINITIONS: docs/definitions.md).
@@ -32,16 +34,11 @@ struct RowResult {
 };
 
 /// results/NAME.json: everything a table needs. The first row is the full cache.
-struct ResultFile {
+struct ResultFile : Provenance {
   static constexpr int64_t kSchemaVersion = 1;
-  std::string name;
-  nlohmann::json config;  ///< resolved experiment
-  std::string model, program_version, commit, host, processor, capability, dtype;
-  int64_t threads = 0;
-  std::string weights_sha256, tokenizer_sha256, text_sha256;
+  std::string capability;      ///< of the processor that wrote it
   std::optional<int64_t> bos;  ///< id put before each document, by the tokenizer's own default
   int64_t windows = 0, length = 0, scored = 0;
-  std::vector<std::string> capabilities;  ///< of the units; a table that mixes kinds says so
   std::vector<RowResult> rows;
   nlohmann::json key_statistics;  ///< as `kvcost stats` prints; may be null
 };
