@@ -79,49 +79,66 @@ KVCOST_INLINE float smallest(const float* x) {
   return lo;
 }
 
+/// A block's d and m before they are stored.
 template <int bits, bool offset>
-KVCOST_INLINE Grid quantize(const float* __restrict x, float* __restrict code) {
-  constexpr float kHalf = 1 << (bits - 1), kMost = (1 << bits) - 1;
+KVCOST_INLINE Grid exact_grid(const float* x) {
   const float largest = largest_of(x, kBlock);
-  float d = largest / 127, m = 0, by;
-  if (!(largest <= FLT_MAX)) {
-    d = by = NAN;
-  } else if (offset) {
-    m = smallest(x);
-    float hi = m;
+  if (!(largest <= FLT_MAX)) return {NAN, 0};
+  if (bits == 8) return {largest / 127, 0};
+  if (!offset) return {largest_signed(x, largest) / -static_cast<float>(1 << (bits - 1)), 0};
+  const float lo = smallest(x);
+  float hi = lo;
 #pragma omp simd reduction(max : hi)
-    for (int i = 0; i < kBlock; ++i) hi = x[i] > hi ? x[i] : hi;
-    d = (hi - m) / kMost;
-    by = inverse(d);
-  } else {
-    if (bits < 8) d = largest_signed(x, largest) / -kHalf;
-    by = inverse(d);
-  }
-  for (int i = 0; i < kBlock; ++i) {
-    if (bits == 8) {
-      code[i] = away(x[i] * by);
-    } else {
-      code[i] = offset ? cut((x[i] - m) * by + 0.5f, kMost) : cut(x[i] * by + (kHalf + 0.5f), kMost);
-    }
-  }
-  return {as_fp16(d), as_fp16(m)};
+  for (int i = 0; i < kBlock; ++i) hi = x[i] > hi ? x[i] : hi;
+  return {(hi - lo) / ((1 << bits) - 1), lo};
 }
 
+/// By the exact m and 1 / d.
 template <int bits, bool offset>
-KVCOST_INLINE void dequantize(Grid grid, const float* __restrict code, float* __restrict out) {
+KVCOST_INLINE float code_of(float x, float m, float by) {
+  constexpr float kHalf = 1 << (bits - 1), kMost = (1 << bits) - 1;
+  if (bits == 8) return away(x * by);
+  return offset ? cut((x - m) * by + 0.5f, kMost) : cut(x * by + (kHalf + 0.5f), kMost);
+}
+
+/// By the stored d and m.
+template <int bits, bool offset>
+KVCOST_INLINE float value_of(float code, Grid grid) {
   constexpr float kMiddle = bits == 8 || offset ? 0 : 1 << (bits - 1);
-  for (int i = 0; i < kBlock; ++i) {
-    const float product = grid.d * (code[i] - kMiddle);
-    out[i] = offset ? product + grid.m : product;
-  }
+  const float product = grid.d * (code - kMiddle);
+  return offset ? product + grid.m : product;
 }
 
 template <int bits, bool offset>
-KVCOST_INLINE void round_blocks(const float* x, int64_t blocks, float* out) {
-  float code[kBlock];
-  for (int64_t b = 0; b < blocks; ++b, x += kBlock, out += kBlock) {
-    const Grid grid = quantize<bits, offset>(x, code);
-    dequantize<bits, offset>(grid, code, out);
+Grid quantize(const float* x, float* code) {
+  const Grid exact = exact_grid<bits, offset>(x);
+  const float by = inverse(exact.d);
+  for (int i = 0; i < kBlock; ++i) code[i] = code_of<bits, offset>(x[i], exact.m, by);
+  return {as_fp16(exact.d), as_fp16(exact.m)};
+}
+
+template <int bits, bool offset>
+void dequantize(Grid grid, const float* code, float* out) {
+  for (int i = 0; i < kBlock; ++i) out[i] = value_of<bits, offset>(code[i], grid);
+}
+
+// In two passes over a few blocks: their numbers then need not wait for a grid.
+template <int bits, bool offset>
+KVCOST_INLINE void round_blocks(const float* __restrict x, int64_t blocks, float* __restrict out) {
+  constexpr int64_t kAtOnce = 64;
+  Grid exact[kAtOnce];
+  for (int64_t begin = 0; begin < blocks; begin += kAtOnce) {
+    const int64_t n = blocks - begin < kAtOnce ? blocks - begin : kAtOnce;
+    for (int64_t b = 0; b < n; ++b) exact[b] = exact_grid<bits, offset>(x + (begin + b) * kBlock);
+    for (int64_t b = 0; b < n; ++b) {
+      const Grid grid = {as_fp16(exact[b].d), as_fp16(exact[b].m)};
+      const float m = exact[b].m, by = inverse(exact[b].d);
+      const int64_t first = (begin + b) * kBlock;
+#pragma omp simd
+      for (int64_t i = first; i < first + kBlock; ++i) {
+        out[i] = value_of<bits, offset>(code_of<bits, offset>(x[i], m, by), grid);
+      }
+    }
   }
 }
 

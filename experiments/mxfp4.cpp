@@ -32,18 +32,22 @@ KVCOST_INLINE float inverse(uint32_t code) {
   return code == kNaN ? scale_value(kNaN) : scale_value(254 - code);
 }
 
-KVCOST_INLINE void round_block(const float* __restrict x, int64_t n, float* __restrict out) {
-  const uint32_t code = scale_code(largest_of(x, n));
-  const float scale = scale_value(code), by = inverse(code);
-  for (int64_t i = 0; i < n; ++i) out[i] = nearest<E2m1>(x[i] * by) * scale;
-}
-
-KVCOST_MULTIARCH void round_all(const float* x, int64_t n, int64_t d, float* out) {
-  const int64_t whole = d / kBlock * kBlock;
-  for (int64_t t = 0; t < n; ++t, x += d, out += d) {
-    for (int64_t c = 0; c < whole; c += kBlock) round_block(x + c, kBlock, out + c);
-    if (whole < d) round_block(x + whole, d - whole, out + whole);
-  }
+// In two passes: a block's numbers then need not wait for its scale. `code`: room for every block's.
+KVCOST_MULTIARCH void round_all(const float* __restrict x, int64_t n, int64_t d, uint32_t* __restrict code,
+                                float* __restrict out) {
+  uint32_t* next = code;
+  for_each_block<kBlock>(
+      n, d, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+        *next++ = scale_code(largest_of(x + i, count));
+      });
+  next = code;
+  for_each_block<kBlock>(
+      n, d, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+        const float scale = scale_value(*next), by = inverse(*next);
+        ++next;
+#pragma omp simd
+        for (int64_t j = i; j < i + count; ++j) out[j] = nearest<E2m1>(x[j] * by) * scale;
+      });
 }
 
 }  // namespace
@@ -63,7 +67,8 @@ class Mxfp4 : public TokenCodec {
   int64_t code_bytes(int64_t d) const override { return blocks(d) + (d + 1) / 2; }
 
   void round_tokens(const float* x, int64_t n, int64_t d, const float*, float* out) const override {
-    round_all(x, n, d, out);
+    std::vector<uint32_t> code(static_cast<size_t>(n * blocks(d)));
+    round_all(x, n, d, code.data(), out);
   }
   void pack_token(const float* x, int64_t d, float, std::byte* out) const override {
     for (int64_t b = 0; b < blocks(d); ++b) {

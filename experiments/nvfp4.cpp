@@ -18,23 +18,34 @@ constexpr int64_t kBlock = 16;
 
 int64_t blocks(int64_t d) { return (d + kBlock - 1) / kBlock; }
 
-KVCOST_INLINE float block_scale(const float* x, int64_t n, float second) {
-  return nearest<E4m3>(largest_of(x, n) / E2m1::largest / second);
+KVCOST_INLINE float block_scale(float largest, float second) {
+  return nearest<E4m3>(largest / E2m1::largest / second);
 }
 
 KVCOST_INLINE float divisor(float scale) { return scale == 0 ? 1.0f : scale; }
 
-KVCOST_INLINE void round_block(const float* __restrict x, int64_t n, float second, float* __restrict out) {
-  const float scale = block_scale(x, n, second) * second, by = divisor(scale);
-  for (int64_t i = 0; i < n; ++i) out[i] = nearest<E2m1>(x[i] / by) * scale;
-}
-
-KVCOST_MULTIARCH void round_all(const float* x, int64_t n, int64_t d, const float* second, float* out) {
-  const int64_t whole = d / kBlock * kBlock;
-  for (int64_t t = 0; t < n; ++t, x += d, out += d) {
-    for (int64_t c = 0; c < whole; c += kBlock) round_block(x + c, kBlock, second[t], out + c);
-    if (whole < d) round_block(x + whole, d - whole, second[t], out + whole);
+// In three passes: a block's numbers then need not wait for its scale, and scales are taken several at once.
+// `scale` and `above`: room for every block's.
+KVCOST_MULTIARCH void round_all(const float* __restrict x, int64_t n, int64_t d,
+                                const float* __restrict second, float* __restrict scale,
+                                float* __restrict above, float* __restrict out) {
+  const int64_t per_token = blocks(d);
+  int64_t b = 0;
+  for_each_block<kBlock>(
+      n, d, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+        scale[b++] = largest_of(x + i, count);
+      });
+  for (int64_t t = 0; t < n; ++t) {
+    for (int64_t c = 0; c < per_token; ++c) above[t * per_token + c] = second[t];
   }
+  for (b = 0; b < n * per_token; ++b) scale[b] = block_scale(scale[b], above[b]) * above[b];
+  b = 0;
+  for_each_block<kBlock>(
+      n, d, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+        const float s = scale[b++], by = divisor(s);
+#pragma omp simd
+        for (int64_t j = i; j < i + count; ++j) out[j] = nearest<E2m1>(x[j] / by) * s;
+      });
 }
 
 }  // namespace
@@ -60,12 +71,13 @@ class Nvfp4 : public TokenCodec {
   int64_t code_bytes(int64_t d) const override { return blocks(d) + (d + 1) / 2; }
 
   void round_tokens(const float* x, int64_t n, int64_t d, const float* second, float* out) const override {
-    round_all(x, n, d, second, out);
+    std::vector<float> scale(static_cast<size_t>(n * blocks(d))), above(scale.size());
+    round_all(x, n, d, second, scale.data(), above.data(), out);
   }
   void pack_token(const float* x, int64_t d, float second, std::byte* out) const override {
     for (int64_t b = 0; b < blocks(d); ++b) {
       const int64_t begin = b * kBlock, end = std::min(begin + kBlock, d);
-      const float scale = block_scale(x + begin, end - begin, second);
+      const float scale = block_scale(largest_of(x + begin, end - begin), second);
       out[b] = std::byte(encode<E4m3>(scale));
       for (int64_t c = begin; c < end; ++c) {
         put_nibble(out + blocks(d), c, encode<E2m1>(nearest<E2m1>(x[c] / divisor(scale * second))));

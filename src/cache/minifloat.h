@@ -101,4 +101,15 @@ KVCOST_INLINE float largest_of(const float* x, int64_t n) {
   return std::bit_cast<float>(largest);
 }
 
+/// visit(first number, how many) for each block of `block` numbers of n rows of d; a row's last may be short.
+/// `visit` must be always_inline in a loop compiled for several processors.
+template <int64_t block, class Visit>
+KVCOST_INLINE void for_each_block(int64_t n, int64_t d, const Visit& visit) {
+  for (int64_t row = 0; row < n * d; row += d) {
+    int64_t c = 0;
+    for (; c + block <= d; c += block) visit(row + c, block);
+    if (c < d) visit(row + c, d - c);
+  }
+}
+
 }  // namespace kvcost
