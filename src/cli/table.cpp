@@ -76,7 +76,6 @@ void run(TableCommand& command) {
   if (command.options.position_blocks > 0 && (command.options.beside || !command.published.empty())) {
     throw InputError("--by-position: cannot be given with --beside or --published");
   }
-  if (print_kept(command)) return;
   std::vector<ResultFile> results;
   std::vector<std::optional<Losses>> losses;
   for (const std::string& path : command.results) {
