@@ -18,7 +18,7 @@ class RankAngles;
 struct LivingReport {
   /// Mean over layers, KV heads and the queries fed that predict scored tokens, itself counted; 0 if none.
   double tokens_kept = 0;
-  bool evicted = false;      ///< some token has left
+  bool evicted = false;      ///< some query missed a token
   int64_t tokens_held = 0;   ///< now: tokens of one KV head, summed over heads and layers
   int64_t most_tokens = 0;   ///< that one KV head has held at any time
   int64_t memory_bytes = 0;  ///< that the caches take now
