@@ -83,7 +83,7 @@ class ExpectedAttention : public IntervalPolicy {
       for (int64_t q = begin; q < end; ++q) {
         add_new_queries(past, layer, q);
         const Head& head = heads[q / group];
-        expected[q].narrow(0, 0, head.keys.size(0)).copy_(expected_weights(past, layer.tokens, q, head.keys));
+        expected[q].narrow(0, 0, head.keys.size(0)).copy_(expected_weights(past, layer.tokens, q, head));
       }
     });
     past.seen = layer.tokens;
@@ -113,6 +113,8 @@ class ExpectedAttention : public IntervalPolicy {
   struct Head {
     std::vector<int64_t> tokens;
     at::Tensor keys;     ///< [tokens, head_dim] fp64, turned back by RoPE averaged over the next positions
+    at::Tensor middle;   ///< [head_dim] fp64, their mean
+    at::Tensor apart;    ///< [tokens, head_dim] fp32, keys less middle
     at::Tensor lengths;  ///< [tokens] fp64, of the values; 1 if they do not count
   };
 
@@ -125,6 +127,8 @@ class ExpectedAttention : public IntervalPolicy {
     const CachedTokens& cache = layer.cache;
     head.keys =
         turned_back(read_now(cache.k, cache.k_rounded, cache.k_rounded_at, layer, kv_head, tokens), layer);
+    head.middle = head.keys.mean(0);
+    head.apart = (head.keys - head.middle).to(at::kFloat);
     head.lengths = at::ones({tokens.size(0)}, at::kDouble);
     if (values_) {
       const at::Tensor values =
@@ -165,14 +169,17 @@ class ExpectedAttention : public IntervalPolicy {
   }
 
   /// [keys] softmax over them of what a query head's next queries are expected to make of each.
-  at::Tensor expected_weights(const PastQueries& past, int64_t tokens, int64_t head,
-                              const at::Tensor& keys) const {
+  at::Tensor expected_weights(const PastQueries& past, int64_t tokens, int64_t head, const Head& kept) const {
+    const at::Tensor& keys = kept.keys;
     const auto d = static_cast<double>(keys.size(1)), queries = static_cast<double>(tokens - sinks_);
     const at::Tensor mean = past.sum[head] / queries;
     at::Tensor expected = at::mv(keys, mean) / std::sqrt(d);
     if (covariance_) {
       const at::Tensor spread = past.products[head] / queries - at::outer(mean, mean);
-      expected += (at::mm(keys, spread) * keys).sum(1) / (2 * d);
+      // k' S k = 2 m' S k + (k - m)' S (k - m) less what all keys share. The products of many keys are those
+      // of small numbers, for which fp32 will do.
+      const at::Tensor squares = (at::mm(kept.apart, spread.to(at::kFloat)) * kept.apart).sum(1);
+      expected += (2 * at::mv(keys, at::mv(spread, kept.middle)) + squares) / (2 * d);
     }
     return at::softmax(expected, 0);
   }
