@@ -18,8 +18,16 @@ namespace kvcost {
 namespace {
 
 struct Row {
+  explicit Row(const RowSpec& of) : spec(of) {
+    const LivingCache cache = living_cache();
+    renumbered = cache.renumbered();
+    bounded = cache.policy() != nullptr && cache.policy()->capacity() != kNever;
+  }
+  /// Made for every run: what it holds in the end is memory that the next row's run would count.
+  LivingCache living_cache() const { return {spec.config(), spec.path}; }
+
   RowSpec spec;
-  std::unique_ptr<LivingCache> cache;
+  bool renumbered = false, bounded = false;
   int64_t tokens = 0;  ///< it is run to here
 };
 
@@ -61,17 +69,13 @@ Stream::Stream(const Experiment& experiment, const RunOptions& options, RunProgr
       store_(options.store, [&progress](const std::string& line) { progress.note(line); }) {
   RowSpec full;
   full.name = kFullCacheName;
-  rows_.push_back({full, std::make_unique<LivingCache>(nlohmann::json::object(), "the full cache"), 0});
-  for (const RowSpec& spec : experiment.rows) {
-    rows_.push_back({spec, std::make_unique<LivingCache>(spec.config(), spec.path), 0});
-  }
+  rows_.emplace_back(full);
+  for (const RowSpec& spec : experiment.rows) rows_.emplace_back(spec);
   model_ = open_model(experiment.model);
   read_text();
   check_model();
   for (size_t r = 0; r < rows_.size(); ++r) {
-    const Policy* policy = rows_[r].cache->policy();
-    const bool bounded = policy != nullptr && policy->capacity() != kNever;
-    rows_[r].tokens = bounded ? spec_.tokens : full_limit_;
+    rows_[r].tokens = rows_[r].bounded ? spec_.tokens : full_limit_;
     if (static_cast<int64_t>(r) % options.shard.n == options.shard.k - 1) mine_.push_back(r);
   }
   inputs_.weights = model_.weights->hash();
@@ -169,8 +173,9 @@ void Stream::measure_row(size_t mine) {
   }
   try {
     const auto told = [&](int64_t tokens, double seconds) { progress_.part(mine, tokens, seconds); };
+    LivingCache cache = of.living_cache();
     const Unit made = measure_stream(decoder(), std::span(ids_).first(static_cast<size_t>(of.tokens)),
-                                     spec_.chunk, *of.cache, told);
+                                     spec_.chunk, cache, told);
     store_.put(key, unit, made);
     progress_.unit(0, mine, made, false);
   } catch (const Failure& failure) {
@@ -205,7 +210,7 @@ StreamResult Stream::result(const std::vector<Unit>& units) const {
     made.name = row.spec.name;
     made.section = row.spec.section;
     made.config = row.spec.config();
-    made.renumbered = row.cache->renumbered();
+    made.renumbered = row.renumbered;
     result.rows.push_back(std::move(made));
   }
   assemble_stream(result, units);

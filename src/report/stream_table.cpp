@@ -140,12 +140,10 @@ std::vector<std::string> notes(const StreamResult& result) {
                   with_commas(result.rows[0].tokens)));
   lines.push_back(fmt::format("95% interval: over blocks of {} tokens", with_commas(result.block_tokens)));
   lines.push_back(
-      "renumbered: a query and the keys it reads are at 0, 1, 2... among the tokens kept; kept: tokens a "
-      "query "
-      "reads;");
+      "renumbered: a query and its keys are at 0, 1, 2... among the tokens kept; kept: tokens a query reads");
   lines.push_back(
-      "cache: held at the end, fp32; peak: resident while the row ran, weights included; s/1k: seconds for "
-      "1,024 tokens");
+      "cache: held at the end, fp32; peak: resident during the row, weights included; s/1k: seconds a 1,024 "
+      "tokens");
   if (result.capabilities.size() > 1) {
     std::string kinds;
     for (const std::string& kind : result.capabilities)

@@ -97,9 +97,9 @@ TEST_F(KeptRun, RefusesInOneLine) {
   out_of({"kept", "c.json", "--rows", "12$"});
   out_of({"run", "c.json", "--rows", "window"});
   EXPECT_EQ(refusal({"table", "results/c-kept.json", "--measures"}),
-            "table: results of kvcost kept are printed with --format and --layers only");
+            "--measures: found with results/c-kept.json, a result of kvcost kept, whose table has none");
   EXPECT_EQ(refusal({"table", "results/c-kept.json", "results/c.json"}),
-            "table: found results of kvcost kept among others, expected one kind");
+            "results/c.json: not a result of kvcost kept");
   EXPECT_EQ(refusal({"table", "results/c.json", "--layers"}),
             "--layers: found other results, expected some of kvcost kept");
 }

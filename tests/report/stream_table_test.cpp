@@ -96,7 +96,35 @@ TEST(StreamBlocks, PoolAsIfFromTheTokens) {
 
 TEST(StreamTable, LaysOutPositions) {
   const StreamResult result = sample_stream();
-  EXPECT_EQ(stream_table(std::span(&result, 1), TableFormat::text), "");
+  EXPECT_EQ(stream_table(std::span(&result, 1), TableFormat::text),
+            R"(m, fp32: 4,000 tokens as one text; trained on 2,000 tokens
+loss by position            0-1,000   1,000-2,000   2,000-4,000
+full cache              4.000 ±.063   3.750 ±.089|            -
+original positions
+  window                5.000 ±.063   6.500 ±.063   8.750 ±.048
+  sinks, 4              4.250 ±.063   4.375 ±.063   4.562 ±.045
+renumbered positions
+  sinks, 4, renumbered  4.250 ±.063   4.250 ±.063   4.250 ±.045
+
+                 positions    past 2,000   less full cache    95% interval  kept  cache MiB  peak MiB   s/1k
+full cache        original             -                 -               -   750        3.0       700  27.31
+original positions
+  window          original  11.000 ±.062  (+1.500 ± 0.031)  +1.250..+1.750   256        3.0       700  10.24
+  sinks, 4        original   4.750 ±.062  (+0.250 ± 0.031)  +0.000..+0.500   256        3.0       700  10.24
+renumbered positions
+  sinks, 4,
+    renumbered  renumbered   4.250 ±.062  (+0.250 ± 0.031)               -   256        3.0       700  10.24
+
+past 2,000, renumbered less original      (delta ± se)    95% interval
+  sinks, 4, renumbered less sinks, 4  (-0.375 ± 0.031)  -0.625..-0.125
+loss: bits per token, ± standard error (tokens taken as independent); position: the token's, k = 1,024
+full cache has no bound and ends at 1,500 tokens
+| the row ends inside the block
+less full cache: paired on the tokens before 1,500, where the full cache ends; beyond it losses stand alone
+95% interval: over blocks of 1,000 tokens
+renumbered: a query and its keys are at 0, 1, 2... among the tokens kept; kept: tokens a query reads
+cache: held at the end, fp32; peak: resident during the row, weights included; s/1k: seconds a 1,024 tokens
+)");
 }
 
 TEST(StreamTable, StaysInsideALine) {
