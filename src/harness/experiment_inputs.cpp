@@ -20,12 +20,7 @@ void check_windows(const Experiment& experiment, const ExperimentInputs& inputs,
     note(fmt::format("windows of {} tokens are longer than the {} that {} was trained on", experiment.length,
                      config.max_positions, experiment.model));
   }
-  for (const auto& window : inputs.windows) {
-    for (int32_t id : window) {
-      if (id >= 0 && id < config.vocabulary) continue;
-      throw InputError(fmt::format("token {}: the model's vocabulary has {}", id, config.vocabulary));
-    }
-  }
+  for (const auto& window : inputs.windows) check_tokens(inputs.model, window);
 }
 
 }  // namespace

@@ -69,12 +69,11 @@ class Kept {
     }
     for (int64_t w = 0; w < experiment_.windows; ++w) plan.windows.push_back(w);
     progress_.start(plan);
-    Decoder decoder(*inputs_.model.weights, experiment_.dtype == "bf16" ? Dtype::bf16 : Dtype::fp32);
-    inputs_.model.weights->release_pages();
-    result_ = described(decoder.config().layers);
+    const std::unique_ptr<Decoder> decoder = load_decoder(inputs_.model, experiment_.dtype);
+    result_ = described(decoder->config().layers);
     Sums sums{std::vector<std::vector<std::vector<double>>>(result_.rows.size()),
               std::vector<std::vector<std::vector<double>>>(result_.pairs.size())};
-    for (int64_t w = 0; w < experiment_.windows; ++w) add_window(decoder, w, sums);
+    for (int64_t w = 0; w < experiment_.windows; ++w) add_window(*decoder, w, sums);
     for (size_t r = 0; r < result_.rows.size(); ++r) result_.rows[r].attention = averaged(sums.attention[r]);
     for (size_t p = 0; p < result_.pairs.size(); ++p) result_.pairs[p].overlap = averaged(sums.overlap[p]);
     return std::move(result_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/cache/weights.h"
+#include "src/harness/cache_shape.h"
 #include "src/model/simd.h"
 
 namespace kvcost {
@@ -78,15 +79,7 @@ void add_attention(const ScoredWindow& window, const LayerInput& input, std::spa
 
 }  // namespace
 
-CacheShape ScoredWindow::shape() const {
-  const ModelConfig& config = decoder.config();
-  CacheShape shape;
-  shape.layers = static_cast<int>(config.layers);
-  shape.query_heads = config.query_heads, shape.kv_heads = config.kv_heads;
-  shape.head_dim = config.head_dim;
-  shape.tokens = length(), shape.prompt = length() - scored;
-  return shape;
-}
+CacheShape ScoredWindow::shape() const { return cache_shape(decoder.config(), length(), length() - scored); }
 
 std::vector<LayerKv> full_cache_kv(const ScoredWindow& window) {
   std::vector<LayerKv> kv;

@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/splitmix.h"
+#include "src/harness/cache_shape.h"
 
 namespace kvcost {
 namespace {
@@ -34,15 +35,8 @@ WindowMeasurer::WindowMeasurer(const Decoder& decoder, std::span<const int32_t> 
     : decoder_(decoder), ids_(ids), scored_(scored) {}
 
 CacheShape WindowMeasurer::shape() const {
-  const ModelConfig& config = decoder_.config();
-  CacheShape shape;
-  shape.layers = static_cast<int>(config.layers);
-  shape.query_heads = config.query_heads;
-  shape.kv_heads = config.kv_heads;
-  shape.head_dim = config.head_dim;
-  shape.tokens = static_cast<int64_t>(ids_.size());
-  shape.prompt = shape.tokens - scored_;
-  return shape;
+  const auto length = static_cast<int64_t>(ids_.size());
+  return cache_shape(decoder_.config(), length, length - scored_);
 }
 
 std::span<const int32_t> WindowMeasurer::targets() const { return ids_.last(static_cast<size_t>(scored_)); }

@@ -121,6 +121,20 @@ OpenedModel open_model(const std::string& name) {
   return model;
 }
 
+std::unique_ptr<Decoder> load_decoder(const OpenedModel& model, const std::string& dtype) {
+  auto decoder = std::make_unique<Decoder>(*model.weights, dtype == "bf16" ? Dtype::bf16 : Dtype::fp32);
+  model.weights->release_pages();
+  return decoder;
+}
+
+void check_tokens(const OpenedModel& model, std::span<const int32_t> ids) {
+  const int64_t vocabulary = model.weights->config().vocabulary;
+  for (int32_t id : ids) {
+    if (id >= 0 && id < vocabulary) continue;
+    throw InputError(fmt::format("token {}: the model's vocabulary has {}", id, vocabulary));
+  }
+}
+
 fs::path find_input(const std::string& path, const std::vector<fs::path>& folders) {
   if (is_there(path)) return path;
   for (const fs::path& folder : folders) {

@@ -1,9 +1,11 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "src/model/decoder.h"
 #include "src/model/formats/weight_source.h"
 #include "src/text/tokenizer.h"
 
@@ -21,6 +23,12 @@ struct OpenedModel {
 /// fetch it.
 std::filesystem::path find_model(const std::string& name);
 OpenedModel open_model(const std::string& name);
+
+/// The model's weights in memory, `dtype` "fp32" or "bf16", and no longer in the file's pages.
+std::unique_ptr<Decoder> load_decoder(const OpenedModel& model, const std::string& dtype);
+
+/// InputError if the model's vocabulary lacks a token.
+void check_tokens(const OpenedModel& model, std::span<const int32_t> ids);
 
 /// `path`, or else the same inside one of `folders`; InputError naming it if there is none.
 std::filesystem::path find_input(const std::string& path, const std::vector<std::filesystem::path>& folders);

@@ -111,10 +111,7 @@ void Recall::check_model() const {
   int64_t longest = 0;
   for (const RecallCase& of : cases_) {
     longest = std::max(longest, static_cast<int64_t>(of.ids.size()));
-    for (int32_t id : of.ids) {
-      if (id >= 0 && id < config.vocabulary) continue;
-      throw InputError(fmt::format("token {}: the model's vocabulary has {}", id, config.vocabulary));
-    }
+    check_tokens(model_, of.ids);
   }
   if (config.sliding_window && longest > *config.sliding_window) {
     throw InputError(
@@ -130,11 +127,7 @@ void Recall::check_model() const {
 
 /// Made only when a unit is missing.
 const Decoder& Recall::decoder() {
-  if (!decoder_) {
-    decoder_ =
-        std::make_unique<Decoder>(*model_.weights, experiment_.dtype == "bf16" ? Dtype::bf16 : Dtype::fp32);
-    model_.weights->release_pages();
-  }
+  if (!decoder_) decoder_ = load_decoder(model_, experiment_.dtype);
   return *decoder_;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "src/base/error.h"
+#include "src/harness/cache_shape.h"
 #include "src/harness/decision_point.h"
 #include "src/harness/scoring.h"
 
@@ -48,14 +49,7 @@ CaseMeasurer::CaseMeasurer(const Decoder& decoder, const RecallCase& of)
 }
 
 CacheShape CaseMeasurer::shape(int64_t prompt) const {
-  const ModelConfig& config = decoder_.config();
-  CacheShape shape;
-  shape.layers = static_cast<int>(config.layers);
-  shape.query_heads = config.query_heads, shape.kv_heads = config.kv_heads;
-  shape.head_dim = config.head_dim;
-  shape.tokens = static_cast<int64_t>(case_.ids.size());
-  shape.prompt = prompt;
-  return shape;
+  return cache_shape(decoder_.config(), static_cast<int64_t>(case_.ids.size()), prompt);
 }
 
 Pass CaseMeasurer::pass_from(int64_t start, const std::vector<LayerKv>& prefix) const {

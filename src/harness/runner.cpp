@@ -68,11 +68,7 @@ Run::Run(const Experiment& experiment, const RunOptions& options, RunProgress& p
 
 /// Made only when a unit is missing: a run that finds all units needs no weights in memory.
 const Decoder& Run::decoder() {
-  if (!decoder_) {
-    Dtype dtype = experiment_.dtype == "bf16" ? Dtype::bf16 : Dtype::fp32;
-    decoder_ = std::make_unique<Decoder>(*inputs_.model.weights, dtype);
-    inputs_.model.weights->release_pages();
-  }
+  if (!decoder_) decoder_ = load_decoder(inputs_.model, experiment_.dtype);
   return *decoder_;
 }
 

@@ -112,10 +112,7 @@ void Stream::read_text() {
 
 void Stream::check_model() {
   const ModelConfig& config = model_.weights->config();
-  for (int32_t id : ids_) {
-    if (id >= 0 && id < config.vocabulary) continue;
-    throw InputError(fmt::format("token {}: the model's vocabulary has {}", id, config.vocabulary));
-  }
+  check_tokens(model_, ids_);
   if (config.sliding_window && spec_.tokens > *config.sliding_window) {
     throw InputError(fmt::format("stream.tokens: found {}, expected at most {}: {} attends no further",
                                  spec_.tokens, *config.sliding_window, experiment_.model));
@@ -131,11 +128,7 @@ void Stream::check_model() {
 
 /// Made only when a unit is missing.
 const Decoder& Stream::decoder() {
-  if (!decoder_) {
-    decoder_ =
-        std::make_unique<Decoder>(*model_.weights, experiment_.dtype == "bf16" ? Dtype::bf16 : Dtype::fp32);
-    model_.weights->release_pages();
-  }
+  if (!decoder_) decoder_ = load_decoder(model_, experiment_.dtype);
   return *decoder_;
 }
 

@@ -6,23 +6,10 @@
 #include <chrono>
 
 #include "src/base/memory.h"
+#include "src/harness/cache_shape.h"
 #include "src/harness/scoring.h"
 
 namespace kvcost {
-namespace {
-
-CacheShape shape_of(const ModelConfig& config, int64_t tokens) {
-  CacheShape shape;
-  shape.layers = static_cast<int>(config.layers);
-  shape.query_heads = config.query_heads;
-  shape.kv_heads = config.kv_heads;
-  shape.head_dim = config.head_dim;
-  shape.tokens = tokens;
-  shape.prompt = 1;  // every token but the first is scored
-  return shape;
-}
-
-}  // namespace
 
 Unit measure_stream(const Decoder& decoder, std::span<const int32_t> ids, int64_t chunk, LivingCache& cache,
                     const std::function<void(int64_t tokens, double seconds)>& told) {
@@ -32,7 +19,8 @@ Unit measure_stream(const Decoder& decoder, std::span<const int32_t> ids, int64_
   };
   forget_peak_memory();
   const int64_t queries = static_cast<int64_t>(ids.size()) - 1;  // the last token predicts nothing
-  cache.begin(shape_of(decoder.config(), static_cast<int64_t>(ids.size())));
+  // Every token but the first is scored.
+  cache.begin(cache_shape(decoder.config(), queries + 1, 1));
   Unit unit;
   for (int64_t first = 0; first < queries; first += chunk) {
     const int64_t count = std::min(chunk, queries - first);

@@ -4,22 +4,16 @@
 
 #include "src/base/file.h"
 #include "src/harness/config/kept_result.h"
-#include "tests/support/program.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/command_test.h"
 
 namespace kvcost {
 namespace {
 
 namespace fs = std::filesystem;
 
-class KeptRun : public testing::Test {
+class KeptRun : public CommandTest {
  protected:
   KeptRun() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) /
-              ("kvcost_kept_" + std::string(info->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    write_tiny_model(folder_ / "tiny");
     std::ofstream(folder_ / "text.txt") << tiny_text(2000);
     std::ofstream(folder_ / "c.json")
         << R"({"model": "./tiny", "text": "text.txt", "windows": {"count": 3, "length": 64, "scored": 24}, "rows": [
@@ -27,24 +21,6 @@ class KeptRun : public testing::Test {
      "evict": {"policy": ["window", "h2o", "random", "oracle"], "capacity": [12, 100]}},
     {"name": "4-bit", "keys": {"codec": "minmax", "bits": 4, "axis": "token", "group": 8}}]})";
   }
-  ~KeptRun() override { fs::remove_all(folder_); }
-
-  std::string out_of(const std::vector<std::string>& arguments) {
-    Program program(folder_, arguments);
-    EXPECT_EQ(program.wait(), 0) << program.err();
-    err_ = program.err();
-    return program.out();
-  }
-  std::string refusal(const std::vector<std::string>& arguments) {
-    Program program(folder_, arguments);
-    EXPECT_EQ(program.wait(), 2);
-    EXPECT_EQ(program.out(), "");
-    std::string err = program.err(), prefix = "kvcost: error: ";
-    EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
-    return err.substr(prefix.size(), err.size() - prefix.size() - 1);
-  }
-  fs::path folder_;
-  std::string err_;
 };
 
 }  // namespace

@@ -7,8 +7,7 @@
 
 #include "src/base/file.h"
 #include "src/harness/config/recall_result.h"
-#include "tests/support/program.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/command_test.h"
 
 namespace kvcost {
 namespace {
@@ -21,20 +20,14 @@ constexpr const char* kRows = R"(
     {"name": "4-bit", "keys": {"codec": "minmax", "bits": 4, "axis": "token", "group": 8}})";
 constexpr size_t kUnits = 1 + 3 + 3 + 3 + 1;  ///< of one case at one depth
 
-class RecallRun : public testing::Test {
+class RecallRun : public CommandTest {
  protected:
   RecallRun() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) /
-              ("kvcost_recall_" + std::string(info->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    write_tiny_model(folder_ / "tiny");
     std::string text = tiny_text(4000);
     for (size_t at = 30; at + 1 < text.size(); at += 30) text[at] = '.', text[at + 1] = ' ';
     std::ofstream(folder_ / "text.txt") << text;
     write_config(3);
   }
-  ~RecallRun() override { fs::remove_all(folder_); }
 
   void write_config(int cases) {
     std::ofstream(folder_ / "c.json")
@@ -43,34 +36,8 @@ class RecallRun : public testing::Test {
   }
   std::string table_of(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"recall", "c.json"});
-    Program program(folder_, arguments);
-    EXPECT_EQ(program.wait(), 0) << program.err();
-    err_ = program.err();
-    return program.out();
+    return out_of(arguments);
   }
-  size_t count_in_err(const std::string& text) const {
-    size_t count = 0;
-    for (size_t at = err_.find(text); at != std::string::npos; at = err_.find(text, at + 1)) ++count;
-    return count;
-  }
-  size_t units(const std::string& store) const {
-    size_t count = 0;
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder_ / store, none)) {
-      count += entry.path().extension() == ".safetensors";
-    }
-    return count;
-  }
-  std::string refusal(const std::vector<std::string>& arguments) {
-    Program program(folder_, arguments);
-    EXPECT_EQ(program.wait(), 2);
-    EXPECT_EQ(program.out(), "");
-    std::string err = program.err(), prefix = "kvcost: error: ";
-    EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
-    return err.substr(prefix.size(), err.size() - prefix.size() - 1);
-  }
-  fs::path folder_;
-  std::string err_;
 };
 
 }  // namespace

@@ -8,8 +8,7 @@
 #include "src/base/file.h"
 #include "src/harness/config/result_file.h"
 #include "src/model/formats/safetensors.h"
-#include "tests/support/program.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/command_test.h"
 
 namespace kvcost {
 namespace {
@@ -23,18 +22,12 @@ constexpr const char* kRows = R"(
     {"name": "4-bit, last 44 exact", "keys": {"codec": "minmax", "bits": 4, "axis": "token", "group": 8},
      "exact_last": 44})";
 
-class Run : public testing::Test {
+class Run : public CommandTest {
  protected:
   Run() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ =
-        fs::path(testing::TempDir()) / ("kvcost_run_" + std::string(info->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    write_tiny_model(folder_ / "tiny");
     std::ofstream(folder_ / "text.txt") << tiny_text(8000);
     write_config(4);
   }
-  ~Run() override { fs::remove_all(folder_); }
 
   void write_config(int windows, const std::string& more = "") {
     std::ofstream(folder_ / "c.json")
@@ -43,29 +36,11 @@ class Run : public testing::Test {
   }
   std::string table_of(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"run", "c.json"});
-    Program program(folder_, arguments);
-    EXPECT_EQ(program.wait(), 0) << program.err();
-    err_ = program.err();
-    return program.out();
-  }
-  size_t count_in_err(const std::string& text) const {
-    size_t count = 0;
-    for (size_t at = err_.find(text); at != std::string::npos; at = err_.find(text, at + 1)) ++count;
-    return count;
-  }
-  size_t units(const std::string& store) const {
-    size_t count = 0;
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder_ / store, none)) {
-      count += entry.path().extension() == ".safetensors";
-    }
-    return count;
+    return out_of(arguments);
   }
   ResultFile result(const std::string& out = "results") const {
     return read_result(folder_ / out / "c.json");
   }
-  fs::path folder_;
-  std::string err_;
 };
 
 }  // namespace

@@ -8,8 +8,7 @@
 
 #include "src/base/file.h"
 #include "src/harness/config/stream_result.h"
-#include "tests/support/program.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/command_test.h"
 
 namespace kvcost {
 namespace {
@@ -24,18 +23,12 @@ constexpr const char* kRows = R"(
 constexpr size_t kUnits = 5;
 constexpr int64_t kTokens = 2500, kTrained = 512;
 
-class StreamRun : public testing::Test {
+class StreamRun : public CommandTest {
  protected:
   StreamRun() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) /
-              ("kvcost_stream_" + std::string(info->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    write_tiny_model(folder_ / "tiny");
     std::ofstream(folder_ / "text.txt") << tiny_text(40000);
     write_config(kTokens);
   }
-  ~StreamRun() override { fs::remove_all(folder_); }
 
   void write_config(int64_t tokens) {
     std::ofstream(folder_ / "c.json")
@@ -44,23 +37,7 @@ class StreamRun : public testing::Test {
   }
   std::string table_of(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"stream", "c.json"});
-    Program program(folder_, arguments);
-    EXPECT_EQ(program.wait(), 0) << program.err();
-    err_ = program.err();
-    return program.out();
-  }
-  size_t count_in_err(const std::string& text) const {
-    size_t count = 0;
-    for (size_t at = err_.find(text); at != std::string::npos; at = err_.find(text, at + 1)) ++count;
-    return count;
-  }
-  size_t units(const std::string& store) const {
-    size_t count = 0;
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder_ / store, none)) {
-      count += entry.path().extension() == ".safetensors";
-    }
-    return count;
+    return out_of(arguments);
   }
   /// The result less what a clock or the kernel's memory says.
   std::string numbers(const std::string& out) const {
@@ -77,8 +54,6 @@ class StreamRun : public testing::Test {
     if (at == std::string::npos) return "no error in " + err;
     return err.substr(at + prefix.size(), err.size() - at - prefix.size() - 1);
   }
-  fs::path folder_;
-  std::string err_;
 };
 
 }  // namespace

@@ -72,12 +72,7 @@ const ByLayer& KeptResult::overlap(size_t a, size_t b) const {
 KeptResult parse_kept_result(std::string_view text, const std::string& what) {
   const json object = parse_bounded_json(text, what);
   JsonReader reader(object, what);
-  if (object.value("kind", json()) != kKind) throw InputError(what + ": not a result of kvcost kept");
-  const int64_t version = reader.integer("schema_version", 0);
-  if (version != KeptResult::kSchemaVersion) {
-    throw InputError(
-        fmt::format("{}.schema_version: found {}, expected {}", what, version, KeptResult::kSchemaVersion));
-  }
+  check_kind(reader, object, what, kKind, KeptResult::kSchemaVersion);
   KeptResult result;
   static_cast<Provenance&>(result) = provenance_from(reader);
   if (!reader.at("bos").is_null()) result.bos = reader.integer("bos", 0);

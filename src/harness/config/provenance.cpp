@@ -44,6 +44,17 @@ void add_provenance(nlohmann::ordered_json& object, const Provenance& provenance
   object["text_sha256"] = provenance.text_sha256;
 }
 
+void check_kind(const JsonReader& reader, const json& object, const std::string& what,
+                const std::string& kind, int64_t schema_version) {
+  if (!object.contains("kind") || object["kind"] != kind) {
+    throw InputError(fmt::format("{}: not a result of kvcost {}", what, kind));
+  }
+  const int64_t version = reader.integer("schema_version", 0);
+  if (version != schema_version) {
+    throw InputError(fmt::format("{}.schema_version: found {}, expected {}", what, version, schema_version));
+  }
+}
+
 std::string result_kind(const std::filesystem::path& path) {
   const json object = parse_bounded_json(read_text(path, kLargestResult), path.string());
   JsonReader(object, path.string());  // refuses what is no object

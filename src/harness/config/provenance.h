@@ -29,6 +29,10 @@ void add_provenance(nlohmann::ordered_json& object, const Provenance& provenance
 /// Larger files are no results.
 inline constexpr size_t kLargestResult = size_t{64} << 20;
 
+/// InputError unless the file says that it is `kind` ("recall": of kvcost recall), of this schema version.
+void check_kind(const JsonReader& reader, const nlohmann::json& object, const std::string& what,
+                const std::string& kind, int64_t schema_version);
+
 /// What measured the result in a file: "windows" (kvcost run), "recall", "stream" or "kept". InputError if it
 /// is no JSON object.
 std::string result_kind(const std::filesystem::path& path);

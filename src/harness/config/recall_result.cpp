@@ -110,14 +110,7 @@ RecallRow row_from(const json& object, const std::string& path, size_t depths) {
 RecallResult parse_recall_result(std::string_view text, const std::string& what) {
   json object = parse_bounded_json(text, what);
   JsonReader reader(object, what);
-  if (!object.contains("kind") || object["kind"] != kKind) {
-    throw InputError(what + ": not a result of kvcost recall");
-  }
-  int64_t version = reader.integer("schema_version", 0);
-  if (version != RecallResult::kSchemaVersion) {
-    throw InputError(
-        fmt::format("{}.schema_version: found {}, expected {}", what, version, RecallResult::kSchemaVersion));
-  }
+  check_kind(reader, object, what, kKind, RecallResult::kSchemaVersion);
   RecallResult result;
   static_cast<Provenance&>(result) = provenance_from(reader);
   result.cases = reader.integer("cases", 1);

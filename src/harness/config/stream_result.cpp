@@ -116,14 +116,7 @@ int64_t StreamResult::scored(const StreamRow& row, size_t block) const {
 StreamResult parse_stream_result(std::string_view text, const std::string& what) {
   const json object = parse_bounded_json(text, what);
   JsonReader reader(object, what);
-  if (!object.contains("kind") || object["kind"] != kKind) {
-    throw InputError(what + ": not a result of kvcost stream");
-  }
-  int64_t version = reader.integer("schema_version", 0);
-  if (version != StreamResult::kSchemaVersion) {
-    throw InputError(
-        fmt::format("{}.schema_version: found {}, expected {}", what, version, StreamResult::kSchemaVersion));
-  }
+  check_kind(reader, object, what, kKind, StreamResult::kSchemaVersion);
   StreamResult result;
   static_cast<Provenance&>(result) = provenance_from(reader);
   if (!reader.at("bos").is_null()) result.bos = reader.integer("bos", 0);
