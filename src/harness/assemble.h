@@ -17,7 +17,8 @@ struct RowUnits {
 /// One row's measures; `row` may be the full cache itself.
 RowResult assemble_row(const RowUnits& row, const RowUnits& full);
 
-/// Per-token losses, one [windows, scored] F64 tensor a row under the row's name.
+/// Per-token losses, one [windows, scored] F64 tensor a row under the row's name; of a perturbed row also one
+/// of [repeats, perturbed windows, scored] under "NAME\tperturbed" (no row's name has a tab).
 void write_losses(const std::vector<std::string>& names, const std::vector<RowUnits>& rows,
                   const std::filesystem::path& path);
 

@@ -40,6 +40,7 @@ ExperimentInputs open_inputs(const Experiment& experiment,
   inputs.hashes.text = corpus.hash;
   inputs.hashes.weights = inputs.model.weights->hash();
   inputs.hashes.tokenizer = inputs.model.tokenizer->hash();
+  inputs.model.close_tokenizer();
   if (experiment.threads > 0) at::set_num_threads(static_cast<int>(experiment.threads));
   return inputs;
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/file.h"
+#include "src/base/memory.h"
 #include "src/harness/config/json_text.h"
 #include "src/model/formats/gguf.h"
 
@@ -125,6 +126,11 @@ std::unique_ptr<Decoder> load_decoder(const OpenedModel& model, const std::strin
   auto decoder = std::make_unique<Decoder>(*model.weights, dtype == "bf16" ? Dtype::bf16 : Dtype::fp32);
   model.weights->release_pages();
   return decoder;
+}
+
+void OpenedModel::close_tokenizer() {
+  tokenizer.reset();
+  give_back_freed_memory();
 }
 
 void check_tokens(const OpenedModel& model, std::span<const int32_t> ids) {

@@ -16,6 +16,9 @@ struct OpenedModel {
   std::filesystem::path path;
   std::unique_ptr<WeightSource> weights;
   std::unique_ptr<Tokenizer> tokenizer;
+
+  /// Once all text is tokens: its tables are tens of megabytes.
+  void close_tokenizer();
 };
 
 /// A folder or .gguf file by path, or NAME: models/NAME (KVCOST_MODELS names another folder than models/),

@@ -14,7 +14,7 @@ namespace kvcost {
 namespace {
 
 /// Tokens that the MLP takes at a time: its wide intermediate stays in the last-level cache.
-constexpr int64_t kMlpRows = 1024;
+constexpr int64_t kMlpRows = 512;
 
 struct Layer {
   at::Tensor input_norm, post_norm;  // [hidden]

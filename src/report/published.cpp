@@ -15,7 +15,7 @@ namespace kvcost {
 namespace {
 
 using Align = TextGrid::Align;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kMost = int64_t{1} << 40;
 
@@ -171,7 +171,7 @@ std::string as_csv(const Published& published, const ResultFile& result, const M
 }
 
 std::string as_json(const Published& published, const ResultFile& result, const Matched& matched) {
-  Json rows = Json::array();
+  OrderedJson rows = OrderedJson::array();
   for (const Pair& pair : matched.pairs) {
     const PublishedRow& theirs = *pair.published;
     const RowResult& ours = *pair.measured;
@@ -188,14 +188,15 @@ std::string as_json(const Published& published, const ResultFile& result, const 
                     {"loss_difference_bits", ours.loss_bits - theirs.loss_bits},
                     {"delta_difference_bits", ours.delta_bits - theirs.delta_bits}});
   }
-  Json whole = {{"source", published.source},
-                {"published_model", published.model},
-                {"measured_model", result.model},
-                {"published_full_loss_bits", published.full_loss_bits},
-                {"measured_full_loss_bits", result.rows.empty() ? Json() : Json(result.rows[0].loss_bits)},
-                {"rows", rows},
-                {"only_published", matched.only_published},
-                {"only_measured", matched.only_measured}};
+  OrderedJson whole = {{"source", published.source},
+                       {"published_model", published.model},
+                       {"measured_model", result.model},
+                       {"published_full_loss_bits", published.full_loss_bits},
+                       {"measured_full_loss_bits",
+                        result.rows.empty() ? OrderedJson() : OrderedJson(result.rows[0].loss_bits)},
+                       {"rows", rows},
+                       {"only_published", matched.only_published},
+                       {"only_measured", matched.only_measured}};
   return whole.dump(2) + "\n";
 }
 

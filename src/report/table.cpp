@@ -16,7 +16,7 @@ namespace kvcost {
 namespace {
 
 using Align = TextGrid::Align;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string bits(double value) { return fmt::format("{:.3f}", value); }
 
@@ -245,16 +245,18 @@ std::string beside(std::span<const ResultFile> results, TableFormat format) {
   return format == TableFormat::text ? grid.text() : grid.markdown();
 }
 
-std::string csv_value(const Json& value) {
+std::string csv_value(const OrderedJson& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return csv_field(value.get<std::string>());
   return csv_field(value.dump());
 }
 
-Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+OrderedJson optional_number(const std::optional<double>& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
+}
 
-void add_gaps(Json& rows, const std::vector<Gap>& gaps) {
-  for (Json& row : rows) {
+void add_gaps(OrderedJson& rows, const std::vector<Gap>& gaps) {
+  for (OrderedJson& row : rows) {
     for (const char* field : {"gap_closed", "gap_closed_low", "gap_closed_high"}) row[field] = nullptr;
   }
   for (const Gap& gap : gaps) {
@@ -266,24 +268,25 @@ void add_gaps(Json& rows, const std::vector<Gap>& gaps) {
   }
 }
 
-void add_positions(Json& rows, const ResultFile& result, const Losses* losses, int64_t count) {
+void add_positions(OrderedJson& rows, const ResultFile& result, const Losses* losses, int64_t count) {
   std::vector<PositionBlock> blocks = position_blocks(result, count);
-  Json firsts = Json::array();
+  OrderedJson firsts = OrderedJson::array();
   for (const PositionBlock& block : blocks) firsts.push_back(block.first);
   for (size_t r = 0; r < rows.size(); ++r) {
     rows[r]["block_first_positions"] = firsts;
     rows[r]["block_loss_bits"] =
-        losses != nullptr ? Json(block_means(losses->rows[r], result, blocks)) : Json(nullptr);
+        losses != nullptr ? OrderedJson(block_means(losses->rows[r], result, blocks)) : OrderedJson(nullptr);
   }
 }
 
 /// The gap closed is a field of every row as soon as one result has it: a CSV has one header.
-Json whole_results(std::span<const ResultFile> results, const TableOptions& options, auto&& losses_of) {
+OrderedJson whole_results(std::span<const ResultFile> results, const TableOptions& options,
+                          auto&& losses_of) {
   bool any = std::any_of(results.begin(), results.end(),
                          [](const ResultFile& result) { return !gaps_closed(result, nullptr).empty(); });
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (size_t i = 0; i < results.size(); ++i) {
-    Json whole = result_to_json(results[i]);
+    OrderedJson whole = result_to_json(results[i]);
     if (any) add_gaps(whole["rows"], gaps_closed(results[i], losses_of(i)));
     if (options.position_blocks > 0) {
       add_positions(whole["rows"], results[i], losses_of(i), options.position_blocks);
@@ -301,14 +304,14 @@ std::string delta_cell(double delta_bits, double se_bits) {
   return fmt::format("({:+.3f} ± {:.3f})", delta_bits, se_bits);
 }
 
-std::string results_csv(const Json& results) {
+std::string results_csv(const OrderedJson& results) {
   std::string out;
-  for (Json whole : results) {
-    Json rows = whole["rows"];
+  for (OrderedJson whole : results) {
+    OrderedJson rows = whole["rows"];
     whole.erase("rows");
-    for (const Json& row : rows) {
+    for (const OrderedJson& row : rows) {
       std::string header, line;
-      auto add = [&](const std::string& key, const Json& value) {
+      auto add = [&](const std::string& key, const OrderedJson& value) {
         header += (header.empty() ? "" : ",") + csv_field(key);
         line += (header == csv_field(key) ? "" : ",") + csv_value(value);
       };
@@ -322,7 +325,7 @@ std::string results_csv(const Json& results) {
 }
 
 nlohmann::ordered_json result_to_json(const ResultFile& result) {
-  Json rows = Json::array();
+  OrderedJson rows = OrderedJson::array();
   for (const RowResult& row : result.rows) {
     rows.push_back({{"name", row.name},
                     {"section", row.section},
@@ -345,10 +348,10 @@ nlohmann::ordered_json result_to_json(const ResultFile& result) {
                     {"looks_ahead", row.looks_ahead},
                     {"config", row.config}});
   }
-  Json object = {{"schema_version", ResultFile::kSchemaVersion}};
+  OrderedJson object = {{"schema_version", ResultFile::kSchemaVersion}};
   add_provenance(object, result);
   object["capability"] = result.capability;
-  object["bos"] = result.bos ? Json(*result.bos) : Json(nullptr);
+  object["bos"] = result.bos ? OrderedJson(*result.bos) : OrderedJson(nullptr);
   object["windows"] = result.windows;
   object["length"] = result.length;
   object["scored"] = result.scored;

@@ -7,6 +7,8 @@
 
 #include "src/base/file.h"
 #include "src/harness/config/result_file.h"
+#include "src/harness/losses.h"
+#include "src/harness/statistics.h"
 #include "src/model/formats/safetensors.h"
 #include "tests/support/command_test.h"
 
@@ -146,6 +148,17 @@ TEST_F(Run, PerturbedRepeatsGiveASpread) {
   EXPECT_GT(*made.rows[5].spread_bits, 0);
   EXPECT_EQ(made.rows[5].spread_repeats, 3);
   EXPECT_EQ(made.rows[5].spread_windows, 2);
+  const SafetensorsFile losses = SafetensorsFile::open(losses_path(folder_ / "results" / "c.json"));
+  const SafetensorsTensor* perturbed = losses.find(made.rows[5].name + "\tperturbed");
+  ASSERT_NE(perturbed, nullptr);
+  EXPECT_EQ(perturbed->shape, (std::vector<int64_t>{3, 2, made.scored}));
+  std::vector<double> repeats;
+  const std::vector<double> all = losses.numbers<double>(perturbed->name);
+  for (size_t r = 0, each = all.size() / 3; r < 3; ++r) {
+    repeats.push_back(mean(std::span(all).subspan(r * each, each)));
+  }
+  EXPECT_NEAR(standard_deviation(repeats), *made.rows[5].spread_bits, 1e-12);
+  EXPECT_EQ(losses.find(made.rows[1].name + "\tperturbed"), nullptr);
 }
 
 TEST_F(Run, NanIsOneLineNamingRowAndLayer) {

@@ -42,7 +42,7 @@ CachedTokens full(const LayerInput& input) {
   return cache;
 }
 
-/// Every policy as its examples have it, budgets by layer, and one that rounds too.
+/// Every policy as its examples have it, budgets by layer, positions by rank, and one that rounds too.
 std::vector<json> rows() {
   std::vector<json> all;
   for (const auto& entry : policies()) {
@@ -54,6 +54,9 @@ std::vector<json> rows() {
   }
   all.push_back({{"evict", {{"policy", "h2o"}, {"capacity", 9}, {"budgets", "pyramid"}, {"beta", 3}}}});
   all.push_back({{"evict", {{"policy", "window"}, {"capacity", 7}, {"budgets", "pyramid"}, {"beta", 2}}}});
+  for (const char* policy : {"h2o", "sinks"}) {
+    all.push_back({{"evict", {{"policy", policy}, {"capacity", 10}, {"positions", "cache"}}}});
+  }
   all.push_back({{"evict", {{"policy", "keydiff"}, {"capacity", 8}}},
                  {"keys", {{"codec", "minmax"}, {"bits", 8}, {"axis", "token"}, {"group", 4}}},
                  {"exact_last", 3}});
