@@ -4,6 +4,7 @@
   measure.py --model M --text T --windows N --npz REF.npz          (the reference's own run)
   kvcost run configs/quick.json --set model=M --set text=T --windows N --out DIR
   bench/against_reference.py DIR/quick.json REF.npz --out results/against-reference.json
+  bench/against_reference.py --table results/against-reference*.json
 
 The full row passes within 0.0005 bits, an evicting row within 0.001, both with each token within 0.01.
 Rounded rows flip codes at a change of 1e-7: one run is one draw of their loss. They pass when the means over draws
@@ -11,7 +12,6 @@ Rounded rows flip codes at a change of 1e-7: one run is one draw of their loss. 
 0.002 bits or three times the spread of one draw, whichever is larger: the larger of the two sides' spreads."""
 import argparse, json, struct, sys
 from pathlib import Path
-import numpy as np
 
 NAMES = {"full": "full cache", "window-512": "the last 512 tokens", "sinks-4+508": "4 sink tokens + the last 508",
          "window-256": "the last 256 tokens", "sinks-4+252": "4 sink tokens + the last 252",
@@ -26,6 +26,7 @@ NAMES = {"full": "full cache", "window-512": "the last 512 tokens", "sinks-4+508
 
 
 def safetensors(path):
+    import numpy as np
     data = path.read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + size])
@@ -34,7 +35,36 @@ def safetensors(path):
             .reshape(info["shape"]) for name, info in header.items() if info.get("dtype") in kinds}
 
 
+def print_table(paths):
+    reports = [json.loads(Path(path).read_text()) for path in paths]
+
+    def largest(rows, key):
+        return max(rows, key=lambda row: abs(row[key]))[key]
+
+    lines = [[""] + [report["model"] for report in reports]]
+    for title, kind, key, form in (
+            ("full cache: difference, bits", "full", "difference_bits", "{:+.0e}"),
+            ("rows that evict: largest difference, bits", "evict", "difference_bits", "{:+.0e}"),
+            ("both: largest difference at one token, bits", "exact", "largest_token_difference_bits", "{:.0e}"),
+            ("rows that round: largest difference, spreads", "round", "spreads", "{:+.1f}")):
+        cells = [title]
+        for report in reports:
+            rows = [row | {"spreads": row["difference_bits"] / row["spread_bits"] if row["spread_bits"] else 0}
+                    for row in report["rows"]]
+            wanted = {"full": lambda row: row["row"] == "full cache", "round": lambda row: row["spread_bits"],
+                      "evict": lambda row: row["row"] != "full cache" and not row["spread_bits"],
+                      "exact": lambda row: not row["spread_bits"]}[kind]
+            cells.append(form.format(largest([row for row in rows if wanted(row)], key)))
+        lines.append(cells)
+    lines.append(["rows"] + [str(len(report["rows"])) for report in reports])
+    for cells in lines:
+        print(f"{cells[0]:46s}" + "".join(f"  {cell:>28s}" for cell in cells[1:]))
+
+
 def main():
+    if sys.argv[1:2] == ["--table"]:
+        return print_table(sys.argv[2:])
+    import numpy as np
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", type=Path)
     parser.add_argument("reference", type=Path)

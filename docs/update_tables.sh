@@ -8,6 +8,7 @@
 #   docs/update_tables.sh [--check] [FILE...]     default: README.md and docs/*.md
 # --check writes nothing and ends with 1 if a table is not what the command prints. KVCOST: the program to call.
 set -euo pipefail
+shopt -s extglob
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 kvcost=${KVCOST:-$root/kvcost}
 
@@ -17,7 +18,7 @@ fail() { printf 'update_tables: %s\n' "$1" >&2; exit 2; }
 output_of() {
   local words
   mapfile -t words < <(printf '%s\n' "$1" | xargs printf '%s\n')
-  if [[ $1 == 'bench/peers.py --table '* ]]; then
+  if [[ $1 == bench/+([a-z_]).py' --table '* ]]; then
     (cd -- "$root" && python3 "${words[@]}") || fail "'$1' failed"
     return
   fi
@@ -37,7 +38,7 @@ renewed() { # file
     if [[ $line == '<!-- end -->' ]]; then
       [[ -n $command ]] || fail "$1:$number: an end without a beginning"
       command=
-    elif [[ $line == '<!-- kvcost '*' -->' || $line == '<!-- bench/peers.py --table '*' -->' ]]; then
+    elif [[ $line == '<!-- kvcost '*' -->' || $line == '<!-- bench/'+([a-z_])'.py --table '*' -->' ]]; then
       [[ -z $command ]] || fail "$1:$number: a table begins before '<!-- end -->'"
       command=${line#<!-- }
       command=${command% -->}
