@@ -8,6 +8,7 @@ runs with torch and transformers installed. Nothing else may run meanwhile: spin
 partner cost tens of times over.
 
   bench/peers.py MODEL.gguf --limit --out results/speed.json   measures the limit alone, again, in a file written before
+  bench/peers.py MODEL.gguf TEXT --memory --out results/speed.json   likewise the peak of memory
   bench/peers.py --table results/speed.json...                 prints what was written, a column for each file"""
 import argparse, json, os, re, subprocess, sys, tempfile, time
 from pathlib import Path
@@ -83,6 +84,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model"); parser.add_argument("text", nargs="?")
     parser.add_argument("--limit", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--config", default=ROOT / "configs" / "quick.json")
     parser.add_argument("--reference", type=Path)
     parser.add_argument("--python", default=sys.executable)
@@ -94,6 +96,11 @@ def main():
         report = json.loads(args.out.read_text())
         report["limit"] = measured_limit(args)
         report["ratios"]["share_of_limit_full_row"] = report["limit"]["share_of_limit"]
+        return write(args.out, report)
+    if args.memory and args.text:
+        report = json.loads(args.out.read_text())
+        _, report["peak_bytes"] = kvcost_rows(args)
+        report["ratios"]["peak_beyond_weights_bytes"] = report["peak_bytes"] - report["weight_bytes"]
         return write(args.out, report)
     if args.text is None or args.reference is None:
         parser.error("TEXT and --reference are needed")
