@@ -8,7 +8,7 @@ runs with torch and transformers installed. Nothing else may run meanwhile: spin
 partner cost tens of times over.
 
   bench/peers.py MODEL.gguf --limit --out results/speed.json   measures the limit alone, again, in a file written before
-  bench/peers.py MODEL.gguf TEXT --memory --out results/speed.json   likewise the peak of memory
+  bench/peers.py MODEL.gguf TEXT --memory --out results/speed.json   likewise the peak of memory, of the rows that hold most
   bench/peers.py --table results/speed.json...                 prints what was written, a column for each file"""
 import argparse, json, os, re, subprocess, sys, tempfile, time
 from pathlib import Path
@@ -99,7 +99,7 @@ def main():
         return write(args.out, report)
     if args.memory and args.text:
         report = json.loads(args.out.read_text())
-        _, report["peak_bytes"] = kvcost_rows(args)
+        _, report["peak_bytes"] = kvcost_rows(args, "--rows", "KIVI|keys per channel|bias removed")  # what holds most
         report["ratios"]["peak_beyond_weights_bytes"] = report["peak_bytes"] - report["weight_bytes"]
         return write(args.out, report)
     if args.text is None or args.reference is None:
