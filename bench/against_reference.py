@@ -41,21 +41,20 @@ def print_table(paths):
     def largest(rows, key):
         return max(rows, key=lambda row: abs(row[key]))[key]
 
+    def exact(row):
+        return not row["spread_bits"]
+
+    for report in reports:
+        for row in report["rows"]:
+            row["spreads"] = 0 if exact(row) else row["difference_bits"] / row["spread_bits"]
     lines = [[""] + [report["model"] for report in reports]]
-    for title, kind, key, form in (
-            ("full cache: difference, bits", "full", "difference_bits", "{:+.0e}"),
-            ("rows that evict: largest difference, bits", "evict", "difference_bits", "{:+.0e}"),
-            ("both: largest difference at one token, bits", "exact", "largest_token_difference_bits", "{:.0e}"),
-            ("rows that round: largest difference, spreads", "round", "spreads", "{:+.1f}")):
-        cells = [title]
-        for report in reports:
-            rows = [row | {"spreads": row["difference_bits"] / row["spread_bits"] if row["spread_bits"] else 0}
-                    for row in report["rows"]]
-            wanted = {"full": lambda row: row["row"] == "full cache", "round": lambda row: row["spread_bits"],
-                      "evict": lambda row: row["row"] != "full cache" and not row["spread_bits"],
-                      "exact": lambda row: not row["spread_bits"]}[kind]
-            cells.append(form.format(largest([row for row in rows if wanted(row)], key)))
-        lines.append(cells)
+    for title, wanted, key, form in (
+            ("full cache: difference, bits", lambda row: row["row"] == "full cache", "difference_bits", "+.0e"),
+            ("rows that evict: largest difference, bits", lambda row: exact(row) and row["row"] != "full cache",
+             "difference_bits", "+.0e"),
+            ("both: largest difference at one token, bits", exact, "largest_token_difference_bits", ".0e"),
+            ("rows that round: largest difference, spreads", lambda row: not exact(row), "spreads", "+.1f")):
+        lines.append([title] + [format(largest(filter(wanted, report["rows"]), key), form) for report in reports])
     lines.append(["rows"] + [str(len(report["rows"])) for report in reports])
     for cells in lines:
         print(f"{cells[0]:46s}" + "".join(f"  {cell:>28s}" for cell in cells[1:]))

@@ -97,7 +97,9 @@ def main():
         report["limit"] = measured_limit(args)
         report["ratios"]["share_of_limit_full_row"] = report["limit"]["share_of_limit"]
         return write(args.out, report)
-    if args.memory and args.text:
+    if args.memory:
+        if args.text is None:
+            parser.error("TEXT is needed")
         report = json.loads(args.out.read_text())
         _, report["peak_bytes"] = kvcost_rows(args, "--rows", "KIVI|keys per channel|bias removed")  # what holds most
         report["ratios"]["peak_beyond_weights_bytes"] = report["peak_bytes"] - report["weight_bytes"]

@@ -12,11 +12,9 @@ std::vector<std::vector<double>> losses(const std::vector<Unit>& windows) {
   return all;
 }
 
-/// All tokens' losses, window after window.
-std::vector<double> joined(const std::vector<Unit>& windows) {
-  std::vector<double> all;
+/// Every token's loss, window after window.
+void append_losses(const std::vector<Unit>& windows, std::vector<double>& all) {
   for (const Unit& unit : windows) all.insert(all.end(), unit.loss_bits.begin(), unit.loss_bits.end());
-  return all;
 }
 
 /// Windows have equally many tokens, so a mean of means is the mean over tokens.
@@ -73,16 +71,14 @@ void write_losses(const std::vector<std::string>& names, const std::vector<RowUn
                   const std::filesystem::path& path) {
   SafetensorsWriter writer;
   for (size_t r = 0; r < rows.size(); ++r) {
-    std::vector<double> all = joined(rows[r].windows);
+    std::vector<double> all;
+    append_losses(rows[r].windows, all);
     const auto windows = static_cast<int64_t>(rows[r].windows.size());
     const int64_t scored = static_cast<int64_t>(all.size()) / windows;
     writer.add<double>(names[r], {windows, scored}, all);
     if (rows[r].perturbed.empty()) continue;
     all.clear();
-    for (const auto& repeat : rows[r].perturbed) {
-      const std::vector<double> more = joined(repeat);
-      all.insert(all.end(), more.begin(), more.end());
-    }
+    for (const auto& repeat : rows[r].perturbed) append_losses(repeat, all);
     const auto repeats = static_cast<int64_t>(rows[r].perturbed.size());
     writer.add<double>(names[r] + "\tperturbed",
                        {repeats, static_cast<int64_t>(rows[r].perturbed[0].size()), scored}, all);

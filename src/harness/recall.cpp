@@ -71,6 +71,7 @@ Recall::Recall(const Experiment& experiment, const RunOptions& options, RunProgr
   check_model();
   inputs_.weights = model_.weights->hash();
   inputs_.tokenizer = model_.tokenizer->hash();
+  model_.close_tokenizer();
   if (experiment.threads > 0) at::set_num_threads(static_cast<int>(experiment.threads));
 }
 
